@@ -1,0 +1,2 @@
+// Package proxy is the data plane.
+package proxy

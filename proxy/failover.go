@@ -1,0 +1,165 @@
+package proxy
+
+import "net/http"
+
+// failure says how an attempt at a member ended when it did not end in a reply.
+// It is found once, in exchange.go, and acted on once, by decide.
+type failure uint8
+
+const (
+	failNone      failure = iota
+	failConnect           // nothing was sent: refused, timed out, no answer to the probe, no free connection
+	failStale             // nothing was sent: a kept connection turned out to be closed before our first byte
+	failNotRun            // one of our members answered 503 with Understudy-Not-Executed
+	failStatus            // the status is in the member's fail_on_status
+	failDropped           // sent; the connection ended before a whole reply head
+	failTimeout           // sent; no byte for reply_timeout or socket_timeout
+	failMalformed         // sent; the answer is not HTTP, or ambiguous
+	failBegun             // the client has had the reply's head; then the member failed
+	failGone              // the client went away
+	failClient            // the client's body broke a rule of the protocol
+	failTooLarge          // the client's body is over the limit
+	failSlow              // the client's body stopped arriving
+)
+
+// String is the word of the access log.
+func (f failure) String() string {
+	return [...]string{
+		"", "connect", "stale", "not-executed", "status", "dropped", "timeout", "malformed",
+		"begun", "client-gone", "client-error", "too-large", "client-slow",
+	}[f]
+}
+
+// sent reports whether the member may have run the request.
+func (f failure) sent() bool {
+	switch f {
+	case failStatus, failDropped, failTimeout, failMalformed, failBegun:
+		return true
+	default:
+		return false
+	}
+}
+
+// recovery is the directive recovery_options.
+type recovery struct {
+	set  bool // the file has it
+	bits int
+}
+
+// The bits of recovery_options that say when not to send again. Bit 2 (value 2)
+// is about replies that have begun; for us these are never sent again, set or
+// not. Bit 3 (value 4) is not about sending again.
+const (
+	recoverNotSent = 1  // not if the member failed after getting the request
+	recoverHead    = 8  // HEAD again all the same
+	recoverGet     = 16 // GET again all the same; mod_jk forgets it beside 8, we do not
+)
+
+// allows reports whether a request with this method may be sent again after a
+// member has got it. Where the file says nothing that is so for idempotent
+// methods (RFC 9110, 9.2.2); where it does, the file is obeyed, and 0 means any
+// method, as in mod_jk.
+func (r recovery) allows(m method) bool {
+	switch {
+	case !r.set:
+		return m.idempotent()
+	case r.bits&recoverNotSent == 0:
+		return true
+	case m == methodHead:
+		return r.bits&recoverHead != 0
+	case m == methodGet:
+		return r.bits&recoverGet != 0
+	}
+	return false
+}
+
+// facts is all that decide looks at.
+type facts struct {
+	failure    failure
+	status     int      // for failStatus: what the member answered
+	method     method   //
+	replayable bool     // the body can be sent again from its first byte
+	recovery   recovery // of the member that failed
+	resends    int      // how often the request has been sent again after a member got it
+	maxResend  int      // how often it may be; negative: as often as you like, without guards
+	alive      bool     // for failDropped: the member took a connection afterwards
+	others     int      // for failDropped: members alive beside this one
+	poisoned   bool     // its like was in flight when a member died, in the last minute
+}
+
+// whither is where a request goes after a failed attempt.
+type whither uint8
+
+const (
+	giveUp      whither = iota // nowhere: the client gets the status
+	sameMember                 // the same member, on a new connection; if that fails, the next
+	nextMember                 // a member that has not been tried
+	nextNoCopy                 // the same, but not to a holder of the session if there is another
+	cutClient                  // nowhere, and the client's connection is ended without a (further) word
+	aliveMember                // the same member, or the next one if that does not work
+)
+
+// decision is what decide says.
+type decision struct {
+	to     whither
+	status int  // for the client if to is giveUp, or there is nobody to go to
+	resend bool // a member had got the request: count it
+}
+
+// decide says what becomes of a request whose attempt failed. It is the whole of
+// design D8 (seeds.md 4.5, mod_jk.md 4.4) and depends on nothing but f.
+func decide(f facts) decision {
+	switch f.failure {
+	case failStale:
+		return f.unsent(sameMember)
+	case failConnect, failNotRun:
+		return f.unsent(nextMember)
+	case failStatus:
+		// A 503 is how servers say that they did not try (PLUG-103); after any
+		// other status the member has run it.
+		if f.status == http.StatusServiceUnavailable {
+			return f.unsent(nextMember)
+		}
+		return f.again(nextMember, http.StatusServiceUnavailable)
+	case failDropped:
+		if f.alive || f.maxResend < 0 {
+			return f.again(aliveMember, http.StatusBadGateway)
+		}
+		// This very request may have killed the member: another death must cost
+		// nobody their session, and one member must be left in any case (TC-7).
+		if f.others < 2 {
+			return decision{to: giveUp, status: http.StatusBadGateway}
+		}
+		return f.again(nextNoCopy, http.StatusBadGateway)
+	case failTimeout:
+		return f.again(nextMember, http.StatusGatewayTimeout)
+	case failBegun, failGone:
+		return decision{to: cutClient, status: statusClientGone}
+	case failClient:
+		return decision{to: giveUp, status: http.StatusBadRequest}
+	case failTooLarge:
+		return decision{to: giveUp, status: http.StatusRequestEntityTooLarge}
+	case failSlow:
+		return decision{to: giveUp, status: http.StatusRequestTimeout}
+	default: // failMalformed: it would answer so again
+		return decision{to: giveUp, status: http.StatusBadGateway}
+	}
+}
+
+// unsent is the decision when no member has run the request: any method, as
+// often as there are members.
+func (f facts) unsent(to whither) decision {
+	if !f.replayable {
+		to = giveUp
+	}
+	return decision{to: to, status: http.StatusServiceUnavailable}
+}
+
+// again is the decision when a member has got the request.
+func (f facts) again(to whither, status int) decision {
+	spent := f.maxResend >= 0 && (f.resends >= f.maxResend || f.poisoned)
+	if spent || !f.replayable || !f.recovery.allows(f.method) {
+		return decision{to: giveUp, status: status}
+	}
+	return decision{to: to, status: status, resend: true}
+}
