@@ -1,0 +1,165 @@
+package balance
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"time"
+)
+
+// maxMultiple bounds the least common multiple of the lbfactors. Beyond it shares
+// are exact to one part in maxMultiple/lbfactor.
+const maxMultiple = 1 << 32
+
+// Add adds a member. It is as far behind its share as the member that is ahead of
+// all, so it is neither flooded nor starved.
+//
+// The error names what is wrong with m; a second member of one route is refused.
+func (b *Balancer) Add(m Member) error {
+	if m.LBFactor == 0 {
+		m.LBFactor = 1
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case m.Route == "":
+		return errors.New("balance: a member has no route")
+	case m.LBFactor < 0 || m.LBFactor > maxFactor:
+		return fmt.Errorf("balance: member %q has lbfactor %d, want 1 to %d", m.Route, m.LBFactor, maxFactor)
+	case b.byRoute[m.Route] != nil:
+		return fmt.Errorf("balance: two members have route %q", m.Route)
+	case len(b.members) == MaxMembers:
+		return fmt.Errorf("balance: member %q is one more than %d", m.Route, MaxMembers)
+	}
+	slot := slices.Index(b.slots, false)
+	if slot < 0 {
+		slot = len(b.slots)
+		b.slots = append(b.slots, false)
+	}
+	b.slots[slot] = true
+	added := &member{Member: m, slot: slot}
+	b.members = append(b.members, added)
+	b.byRoute[m.Route] = added
+	b.weigh()
+	added.lbValue = b.most()
+	return nil
+}
+
+// Remove removes the member of the given route and reports whether there was one.
+// Leases on it stay valid.
+func (b *Balancer) Remove(route string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.byRoute[route]
+	if m == nil {
+		return false
+	}
+	at := slices.Index(b.members, m)
+	b.members = slices.Delete(b.members, at, at+1)
+	if b.next > at {
+		b.next--
+	}
+	if b.next >= len(b.members) {
+		b.next = 0
+	}
+	delete(b.byRoute, route)
+	b.slots[m.slot] = false
+	m.life++
+	b.weigh()
+	return true
+}
+
+// Clear forgets how the member of the given route has fared, as when it is back
+// with a new boot: it is usable at once (PLUG-108), and what requests that are
+// under way find out does not count. Clear reports whether there is such a
+// member.
+func (b *Balancer) Clear(route string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.byRoute[route]
+	if m == nil {
+		return false
+	}
+	m.life++
+	m.replyTimeouts = 0
+	m.firstError, m.lastError = time.Time{}, time.Time{}
+	if m.state.failed() {
+		m.lbValue = b.most()
+	}
+	m.state = StateIdle
+	return true
+}
+
+// Fail puts the member of the given route in error, as when a probe outside of
+// any request was not answered, and reports whether there is such a member.
+func (b *Balancer) Fail(route string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.byRoute[route]
+	if m == nil {
+		return false
+	}
+	m.errors++
+	m.fail(time.Now())
+	return true
+}
+
+// SetPhase notes what the member of the given route says of itself, and reports
+// whether there is such a member.
+func (b *Balancer) SetPhase(route string, p Phase) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.byRoute[route]
+	if m == nil {
+		return false
+	}
+	m.Phase = p
+	return true
+}
+
+// most returns the highest load value. b.mu must be held.
+func (b *Balancer) most() uint64 {
+	var most uint64
+	for _, m := range b.members {
+		most = max(most, m.lbValue)
+	}
+	return most
+}
+
+// weigh computes what one request adds to the load value of each member
+// (mod_jk.md 3.2), and brings the values to the new scale, so that nobody's share
+// so far is forgotten. b.mu must be held.
+func (b *Balancer) weigh() {
+	multiple := uint64(1)
+	for _, m := range b.members {
+		f := uint64(m.LBFactor)
+		multiple *= f / gcd(multiple, f)
+		if multiple > maxMultiple {
+			multiple = maxMultiple
+			break
+		}
+	}
+	for _, m := range b.members {
+		m.mult = max(1, multiple/uint64(m.LBFactor))
+		m.lbValue = scale(m.lbValue, multiple, b.multiple)
+	}
+	b.multiple = multiple
+}
+
+// scale returns v*to/from, or a value that is about as large as values get.
+func scale(v, to, from uint64) uint64 {
+	hi, lo := bits.Mul64(v, to)
+	if hi >= from {
+		return 1 << 61
+	}
+	q, _ := bits.Div64(hi, lo, from)
+	return min(q, 1<<61)
+}
+
+func gcd(a, b uint64) uint64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,2 @@
+// Package worker reads workers.properties.
+package worker
