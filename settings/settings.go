@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"os"
 	"reflect"
 	"strings"
@@ -196,4 +198,18 @@ func entries(path string, top *yaml.Node, names map[string]bool) (map[string]ent
 		set[key.Value] = entry{strings.Join(parts, ","), place}
 	}
 	return set, nil
+}
+
+// OnLoopback reports whether addr, HOST:PORT, can be reached from this machine
+// alone. A name counts only if it is "localhost", an empty host not at all.
+func OnLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
 }

@@ -105,3 +105,14 @@ func TestHelp(t *testing.T) {
 		t.Errorf("Parse(--help) = %v, want ErrHelp", err)
 	}
 }
+
+func TestOnLoopback(t *testing.T) {
+	for addr, want := range map[string]bool{
+		"127.0.0.1:80": true, "127.9.9.9:0": true, "[::1]:80": true, "localhost:80": true,
+		":80": false, "0.0.0.0:80": false, "[::]:80": false, "10.0.0.1:80": false, "example.com:80": false, "127.0.0.1": false, "": false,
+	} {
+		if got := OnLoopback(addr); got != want {
+			t.Errorf("OnLoopback(%q) = %v, want %v", addr, got, want)
+		}
+	}
+}
