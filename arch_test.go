@@ -34,10 +34,11 @@ var imports = map[string][]string{
 	"proxy/endpoint": {"proxy/http1"},
 	"proxy":          {"cookie", "proxy/worker", "proxy/balance", "proxy/status", "proxy/http1", "proxy/endpoint"},
 	"proxy/frontend": {"proxy", "proxy/http1"},
-	"cmd/proxy":      {"keyfile", "cookie", "cluster", "proxy", "proxy/worker", "proxy/status", "proxy/frontend"},
-	"cmd/appnode":    {"keyfile", "cookie", "cluster", "session"},
+	"cmd/proxy":      {"settings", "keyfile", "cookie", "cluster", "proxy", "proxy/worker", "proxy/status", "proxy/frontend"},
+	"cmd/appnode":    {"settings", "keyfile", "cookie", "cluster", "session"},
 	"test/pipenet":   {},
 	"test/model":     {},
+	"settings":       {},
 }
 
 func TestImports(t *testing.T) {

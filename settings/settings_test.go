@@ -63,9 +63,11 @@ func TestPrecedence(t *testing.T) {
 func TestLists(t *testing.T) {
 	want := []string{"127.0.0.1:1", "[::1]:2"}
 	for name, got := range map[string]func() (grammar, error){
-		"file":        func() (grammar, error) { return parse(t, "listen: ['127.0.0.1:1', '[::1]:2']", nil) },
-		"environment": func() (grammar, error) { return parse(t, "", map[string]string{"UNDERSTUDY_LISTEN": "127.0.0.1:1,[::1]:2"}) },
-		"flags":       func() (grammar, error) { return parse(t, "", nil, "--listen", "127.0.0.1:1", "--listen=[::1]:2") },
+		"file": func() (grammar, error) { return parse(t, "listen: ['127.0.0.1:1', '[::1]:2']", nil) },
+		"environment": func() (grammar, error) {
+			return parse(t, "", map[string]string{"UNDERSTUDY_LISTEN": "127.0.0.1:1,[::1]:2"})
+		},
+		"flags": func() (grammar, error) { return parse(t, "", nil, "--listen", "127.0.0.1:1", "--listen=[::1]:2") },
 	} {
 		if g, err := got(); err != nil || !slices.Equal(g.Listen, want) {
 			t.Errorf("%s: Listen = %q, %v; want %q", name, g.Listen, err, want)
