@@ -144,3 +144,20 @@ func (k Key) Derive(purpose string) []byte {
 
 // Format keeps keys out of logs: it implements [fmt.Formatter] for all verbs.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "key(redacted)") }
+
+// Loopback returns the key that everybody knows. Commands use it where every
+// address is on loopback and no key was given, so that a first try needs no
+// files; it protects nothing.
+func Loopback() Key {
+	return Key(sha256.Sum256([]byte("understudy: members on loopback without a key")))
+}
+
+// DeriveAll derives from each of keys what stands for it where it serves
+// purpose, in the same order.
+func DeriveAll(keys []Key, purpose string) [][]byte {
+	derived := make([][]byte, len(keys))
+	for i, k := range keys {
+		derived[i] = k.Derive(purpose)
+	}
+	return derived
+}

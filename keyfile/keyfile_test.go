@@ -254,3 +254,15 @@ var derived = map[string]string{
 	"replication": "becf8fb88f24081d57974c72b15a4d3c6698759e21779579f82955bc411f27f5",
 	"cookie":      "d312010749451693b3693be2b76500bebccc12836e62d8ac374a76868dc672f1",
 }
+
+func TestDeriveAllKeepsTheOrder(t *testing.T) {
+	keys := []Key{Generate(), Loopback(), Generate()}
+	for i, got := range DeriveAll(keys, "cookie") {
+		if want := keys[i].Derive("cookie"); !bytes.Equal(got, want) {
+			t.Errorf("DeriveAll[%d] is not what the key of that place derives", i)
+		}
+	}
+	if Loopback() != keys[1] || bytes.Equal(DeriveAll(keys, "gossip")[1], DeriveAll(keys, "cookie")[1]) {
+		t.Error("Loopback changes, or serves two purposes with one key")
+	}
+}
