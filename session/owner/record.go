@@ -1,0 +1,260 @@
+package owner
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Member is one boot of one node of the cluster, name#boot. The zero Member
+// is nobody.
+type Member struct {
+	Name string
+	Boot uint32
+}
+
+// IsZero reports whether m is nobody.
+func (m Member) IsZero() bool { return m == Member{} }
+
+// String returns name#boot, for logs and tests.
+func (m Member) String() string {
+	if m.IsZero() {
+		return "nobody"
+	}
+	return m.Name + "#" + strconv.FormatUint(uint64(m.Boot), 10)
+}
+
+// compare orders members by name, then boot. Every member computes the same
+// order, so it can settle which of several holders comes first.
+func (m Member) compare(o Member) int {
+	if c := strings.Compare(m.Name, o.Name); c != 0 {
+		return c
+	}
+	switch {
+	case m.Boot < o.Boot:
+		return -1
+	case m.Boot > o.Boot:
+		return 1
+	}
+	return 0
+}
+
+// A Reign is a series of raises by one member that has held the record all the
+// time. Boot is the member's boot number, which must differ between any two
+// boots in the cluster, whatever their names; Seq counts the reigns of that
+// boot, over all its sessions. The zero Reign is none.
+type Reign struct {
+	Boot, Seq uint32
+}
+
+func (r Reign) less(o Reign) bool {
+	return r.Boot < o.Boot || r.Boot == o.Boot && r.Seq < o.Seq
+}
+
+// An Epoch names one pair of primary and secondaries: a counter, raised
+// whenever the pair changes, and the reign that raised it. The zero Epoch
+// claims nothing: every record descends from it.
+type Epoch struct {
+	N     uint32
+	Reign Reign
+}
+
+// IsZero reports whether e claims nothing.
+func (e Epoch) IsZero() bool { return e == Epoch{} }
+
+// Less orders epochs, by counter and then by reign. The order decides which
+// record replaces which. It must not decide whether a record is new enough for
+// a cookie: that is [Header.Descends].
+func (e Epoch) Less(o Epoch) bool {
+	return e.N < o.N || e.N == o.N && e.Reign.less(o.Reign)
+}
+
+// String returns counter.boot.seq, as in the cookie.
+func (e Epoch) String() string {
+	return strconv.FormatUint(uint64(e.N), 10) + "." +
+		strconv.FormatUint(uint64(e.Reign.Boot), 10) + "." +
+		strconv.FormatUint(uint64(e.Reign.Seq), 10)
+}
+
+// A Run says who raised the counter: Reign did, from From up to the next run.
+type Run struct {
+	From  uint32
+	Reign Reign
+}
+
+// MaxRuns is how many runs a lineage keeps. A cookie older than all of them is
+// not known to be an ancestor and is answered flagged.
+const MaxRuns = 16
+
+// A Header is a record without its data: all that the rules compare. Slices in
+// it are shared and never written after it was built. The zero Header says
+// "nothing held".
+type Header struct {
+	Epoch Epoch
+
+	// Lineage is who raised the counter, oldest first, the last MaxRuns runs;
+	// its last run is Epoch's reign. Nil means that one reign raised all.
+	Lineage []Run
+
+	// Primary is whom the holder takes for the primary; it may be zero if the
+	// holder gave the role up and knows of nobody else.
+	Primary Member
+
+	// Copies are the secondaries, in rank order; empty is the cookie's NONE.
+	Copies []Member
+
+	// Version counts the changes; it never falls along one branch.
+	Version uint64
+
+	// Dead marks a tombstone: no data, and above every record.
+	Dead bool
+}
+
+// Held reports whether h is the header of a record or tombstone, and not the
+// zero Header.
+func (h *Header) Held() bool { return h.Epoch.N != 0 }
+
+// Descends reports whether h's lineage has e: whether h knows everything that
+// was acknowledged under e.
+func (h *Header) Descends(e Epoch) bool {
+	switch {
+	case e.IsZero():
+		return h.Held()
+	case e.N > h.Epoch.N:
+		return false
+	case h.Lineage == nil:
+		return e.Reign == h.Epoch.Reign
+	}
+	for i := len(h.Lineage) - 1; i >= 0; i-- {
+		if h.Lineage[i].From <= e.N {
+			return h.Lineage[i].Reign == e.Reign
+		}
+	}
+	return false // older than what is kept
+}
+
+// Above reports whether h is higher than o in the one order on records:
+// something over nothing, tombstone over record, then epoch, then version.
+func (h *Header) Above(o *Header) bool {
+	switch {
+	case h.Held() != o.Held():
+		return h.Held()
+	case h.Dead != o.Dead:
+		return h.Dead
+	case h.Epoch != o.Epoch:
+		return o.Epoch.Less(h.Epoch)
+	}
+	return h.Version > o.Version
+}
+
+// Names reports whether h has m as primary or as a copy.
+func (h *Header) Names(m Member) bool { return h.Primary == m || h.HasCopy(m) }
+
+// HasCopy reports whether m is one of the secondaries.
+func (h *Header) HasCopy(m Member) bool { return slices.Contains(h.Copies, m) }
+
+// raise starts a new epoch under the given reign. It does not change slices in
+// place: they are shared with messages and replies.
+func (h *Header) raise(g Reign, primary Member, copies []Member) {
+	if g != h.Epoch.Reign {
+		runs := h.Lineage
+		if runs == nil {
+			runs = []Run{{Reign: h.Epoch.Reign}}
+		}
+		if len(runs) >= MaxRuns {
+			runs = runs[len(runs)-MaxRuns+1:]
+		}
+		h.Lineage = append(slices.Clone(runs), Run{From: h.Epoch.N + 1, Reign: g})
+	}
+	h.Epoch = Epoch{N: h.Epoch.N + 1, Reign: g}
+	h.Primary, h.Copies = primary, copies
+}
+
+// An Attr is one attribute as it is stored and sent. Value is never written
+// after it was given to the machine.
+type Attr struct {
+	Key   string
+	Value []byte
+}
+
+// Attrs are a session's attributes, sorted by key, each key once. A list is
+// never written after it was built, so it may be read without the lock under
+// which it was obtained.
+type Attrs []Attr
+
+// Get returns the value of key.
+func (a Attrs) Get(key string) ([]byte, bool) {
+	i, ok := slices.BinarySearchFunc(a, key, func(x Attr, k string) int { return strings.Compare(x.Key, k) })
+	if !ok {
+		return nil, false
+	}
+	return a[i].Value, true
+}
+
+// Valid reports whether a is sorted with each key once, which what came over
+// the wire must be before it is given to the machine.
+func (a Attrs) Valid() bool {
+	for i := 1; i < len(a); i++ {
+		if a[i-1].Key >= a[i].Key {
+			return false
+		}
+	}
+	return true
+}
+
+// A Change sets or removes one attribute. Value is retained and must not be
+// written afterwards; it is ignored if Removed.
+type Change struct {
+	Key     string
+	Value   []byte
+	Removed bool
+}
+
+// Changes are what a request did to the attributes. Order matters only if a
+// key occurs twice: the last one wins.
+type Changes []Change
+
+// apply returns a with ch done to it, as a new list.
+func (a Attrs) apply(ch Changes) Attrs {
+	if len(ch) == 0 {
+		return a
+	}
+	out := make(Attrs, len(a), len(a)+len(ch))
+	copy(out, a)
+	for i := range ch {
+		k, ok := slices.BinarySearchFunc(out, ch[i].Key, func(x Attr, k string) int { return strings.Compare(x.Key, k) })
+		switch {
+		case ok && ch[i].Removed:
+			out = slices.Delete(out, k, k+1)
+		case ok:
+			out[k].Value = ch[i].Value
+		case !ch[i].Removed:
+			out = slices.Insert(out, k, Attr{ch[i].Key, ch[i].Value})
+		}
+	}
+	return out
+}
+
+// Expiry travels with the record. The machine compares the numbers and does
+// not know their unit; the driver keeps one for all members, and decides when a
+// session is over.
+type Expiry struct {
+	// Idle is the time-out after the last access, zero for none.
+	Idle int64
+
+	// Access is when the last request came, as far as the holder knows. It
+	// travels with the next flush, and by itself once it is Idle/10 ahead of
+	// what the copies know (SESS-12).
+	Access int64
+
+	// End is when the session ends whatever happens, zero for never; its
+	// tombstone is kept until then.
+	End int64
+}
+
+// A Record is one member's copy of a session.
+type Record struct {
+	Header
+	Attrs  Attrs
+	Expiry Expiry
+}

@@ -1,0 +1,375 @@
+package owner
+
+// An Env answers for the world outside at the moment of one step. The machine
+// calls it only during [Machine.Step] and keeps nothing of it; answers must not
+// change during a step. Slices it returns are only read, and not kept.
+type Env interface {
+	// Self is this member.
+	Self() Member
+
+	// Peer says how this member stands with p; the zero Facts of a member
+	// never heard of are right.
+	Peer(p Member) Facts
+
+	// Connected lists all members whose connection is up (C2), without this
+	// one, in any order. Facts of each of them include [Connected].
+	Connected() []Member
+
+	// Candidates lists the members that may get a copy of this session, best
+	// rank first, without this one. Members that drain or are full are not in
+	// it. It is called rarely; ranking may be done on call.
+	Candidates() []Member
+
+	// NextReign returns a reign that this process has not used before, for
+	// any session: its boot and the next number.
+	NextReign() Reign
+}
+
+// Facts are what this member knows of its standing with another.
+type Facts uint8
+
+const (
+	// Connected: the connection is up: both sides have compared (C2).
+	Connected Facts = 1 << iota
+
+	// Gone: that boot left, was replaced, or refuses connections (C5).
+	Gone
+
+	// Leased: within 500 ms since this member sent the last heartbeat or
+	// Update that the other answered (C3). It outlives the connection.
+	Leased
+
+	// Promised: within 500 ms since this member last answered the other (C3),
+	// which therefore may still rely on it. It outlives the connection.
+	Promised
+)
+
+// An Op is one thing under way at this member, in most cases a request. The
+// driver allocates it (as a part of its own request), hands it in with the
+// first event and leaves it alone until the machine has replied: from then on
+// the machine has forgotten it. An Op serves once.
+type Op struct {
+	// ID differs from that of any other Op of this process, whatever the
+	// session, and is not zero. It is in the tags of messages.
+	ID uint64
+
+	// Owner is for the driver; the machine does not look at it.
+	Owner any
+
+	op
+}
+
+// A Tag says which question an answer answers.
+type Tag struct {
+	Op   uint64 // the asking Op's ID
+	Step uint32 // counts the questions of that Op
+}
+
+// EventKind is what happened.
+type EventKind uint8
+
+const (
+	// Request (Op, Cookie, Primary, Expiry.Access): a request for this session
+	// arrived. It ends with Handle, or with Reply if the handler must not run.
+	Request EventKind = iota + 1
+
+	// Create (Op, Changes, Expiry): a handler that is running makes this
+	// session, of which nobody knows yet. Op counts as running; Changes are
+	// what it begins with (after a rotation: all of the old session) and are
+	// sent when the handler returns. The machine must be empty.
+	Create
+
+	// Flush (Op, Changes, Expiry): a running handler wants what it changed so
+	// far acknowledged. It ends with Reply, and Op is running again.
+	Flush
+
+	// Return (Op, Changes, Invalidate, Expiry): the handler has returned; its
+	// reply waits. It ends with Reply.
+	Return
+
+	// Recover (Op): nobody asks for the session, but its primary is lost
+	// (R14), or this member is to take it over. It does what a request would
+	// and ends with Reply, without Handle.
+	Recover
+
+	// Expire: the session is over; as an invalidation for which nobody waits.
+	Expire
+
+	// Receive (Peer, Message): a message arrived.
+	Receive
+
+	// PeerUp (Peer): the connection is up, both sides have compared.
+	PeerUp
+
+	// PeerDown (Peer): the connection broke, or an answer was late (C4); all
+	// that was on it is lost. It is reported after everything that arrived on
+	// the connection, and before anything that arrives on the next one.
+	PeerDown
+
+	// PeerLost (Peer): that boot is proven gone, or unreachable for 5 s. A
+	// primary replaces the copy on it without waiting for a request (D7).
+	PeerLost
+
+	// PromiseOver (Peer): the promise for which Wait asked is over. Early or
+	// late, it does no harm.
+	PromiseOver
+)
+
+// An Event is one input of the machine. The fields beside Kind that a kind uses
+// are named at the kind; the others are ignored.
+type Event struct {
+	Kind EventKind
+	Op   *Op
+	Peer Member
+
+	// Cookie is the epoch that the request presented, zero if it presented
+	// none (a plain id.route).
+	Cookie Epoch
+
+	// Primary is the living boot of the member that the cookie names as
+	// primary, zero if there is none.
+	Primary Member
+
+	// Message is not kept after the step; what its slices point at may be.
+	Message *Message
+
+	// Changes are kept until the reply, and sent; do not write to them.
+	Changes Changes
+
+	// Invalidate says that the handler ended the session. It wins over
+	// whatever else happened to it.
+	Invalidate bool
+
+	// Expiry carries what is to be altered: Access if it is later than what
+	// the record has; with Flush and Return also Idle, where zero means as
+	// before and negative means none. Create takes all of it.
+	Expiry Expiry
+}
+
+// ActionKind is what to do.
+type ActionKind uint8
+
+const (
+	// Send (To, Message): put Message on the connection to To. If that has
+	// broken, drop it: PeerDown follows. Messages sent in answer to a Compare
+	// or during it go out although the connection is not up yet.
+	Send ActionKind = iota + 1
+
+	// Handle (Op, Result): this member is the primary; run the handler on
+	// Result.Attrs.
+	Handle
+
+	// Reply (Op, Result): Op is over (after Flush: goes on).
+	Reply
+
+	// Wait (To): report PromiseOver when the promise to To is over.
+	Wait
+
+	// Report (Conflict): what this member had accepted is lost (G4); hand it to OnConflict.
+	Report
+
+	// Changed: epoch, primary or Dead of the record have changed. If this
+	// member is comparing with a peer just now (C2), send it the new header
+	// in a Compare, before anything else.
+	Changed
+)
+
+// An Action is one output of the machine. Actions are carried out in order.
+type Action struct {
+	Kind     ActionKind
+	Op       *Op
+	To       Member
+	Message  Message
+	Result   Result
+	Conflict *Conflict
+}
+
+// Outcome is how an Op ended.
+type Outcome uint8
+
+const (
+	// Served: the handler runs or ran, all it saw and did is acknowledged by
+	// Result.Copies.
+	Served Outcome = iota + 1
+
+	// Ended: the session was invalidated, by this request or before, and all
+	// members that are connected know it. Whatever the handler changed is
+	// dropped. A new session follows, not flagged.
+	Ended
+
+	// Lost: nobody who can be asked has what the cookie names. A new session
+	// follows, flagged. The handler has not run.
+	Lost
+
+	// NotExecuted: Result.Elsewhere is the primary and cannot be reached from
+	// here. The handler has not run.
+	NotExecuted
+
+	// Failed: an error. Result.Executed says whether the handler has run.
+	Failed
+)
+
+// A Result is what a handler runs on, and how an Op ended.
+type Result struct {
+	Outcome Outcome
+
+	// Header is the record the reply comes from. With Served, Epoch, Primary
+	// and Copies are what the cookie says: the pair under which the reply's
+	// changes were acknowledged (R11).
+	Header Header
+
+	// Attrs and Expiry are the session's, with Handle only.
+	Attrs  Attrs
+	Expiry Expiry
+
+	// Flagged: the record does not descend from what the request presented;
+	// Lost() is true, IsNew() is not. With Reply it may be set although it was
+	// not with Handle (18).
+	Flagged bool
+
+	// Executed says whether the handler has run. If it has, the request must
+	// not be tried elsewhere.
+	Executed bool
+
+	// Elsewhere is the primary that NotExecuted names.
+	Elsewhere Member
+}
+
+// A Conflict is a record of this member that another branch replaced.
+type Conflict struct {
+	Mine, Theirs Header
+
+	// Lost are the attributes of the record that was replaced, as far as the
+	// winner does not have the same value. If Exact is not set the winner's
+	// data was not at hand, and Lost is everything.
+	Lost  Attrs
+	Exact bool
+}
+
+// MessageKind is the kind of a [Message].
+type MessageKind uint8
+
+const (
+	// Update (Header, Serial, Base; Full: Attrs, Expiry; else Changes, Expiry):
+	// a version of the record, from its primary; or a tombstone, from anybody.
+	// If Full, Header is complete and Attrs is all. Else the receiver is to
+	// have Epoch at version Base and gets Changes; of Header only Epoch and
+	// Version are set. Base equal to Version changes nothing and asks for an
+	// Ack. Answered by Ack or Refused, at once.
+	Update MessageKind = iota + 1
+
+	// Ack (About, Serial, Version): the receiver holds Version of epoch About, or a
+	// tombstone. Version is Header.Version.
+	Ack
+
+	// Refused (About, Serial, Reason, Header): the Update of epoch About was
+	// not taken; Header is the refuser's own, complete.
+	Refused
+
+	// Ask (Tag, Now): what do you hold, and whom are you connected with?
+	// Answered after a Take of the receiver's own, unless Now.
+	Ask
+
+	// Answer (Tag, Now, Header, Connected): Header is complete.
+	Answer
+
+	// Take (Tag, Cookie, Claim, Over, About): make me the primary. Claim says
+	// why a secondary should do so; then Over is the primary in question and
+	// About the epoch in which it is.
+	Take
+
+	// Grant (Tag, Header, Attrs, Expiry): the record, complete, with the
+	// receiver as primary.
+	Grant
+
+	// No (Tag, Header): not from me; Header is complete.
+	No
+
+	// Forward (Tag, Cookie, About, Changes, Expiry): changes of a request that
+	// ran on a member which lost the session meanwhile. A record that descends
+	// from About, if that is not zero, has them already.
+	Forward
+
+	// Forwarded (Tag, Reason, Header): the changes are acknowledged under
+	// Header, complete; or the Reason why not.
+	Forwarded
+
+	// Compare (Header, About): one session, when two members meet (C2), or
+	// whenever one sees that the other is behind (R17). Header is complete;
+	// the zero Header says that nothing is held of what the other had in epoch
+	// About. It may be answered by Compare or Update.
+	Compare
+)
+
+// Prompt reports whether the receiver answers k at once, so that an answer
+// that is ack_timeout late breaks the connection (C4). Take, Ask and Forward may
+// have to wait at the receiver, for a promise or for acknowledgements, while the
+// connection is in order: heartbeats watch over those.
+func (k MessageKind) Prompt() bool { return k == Update }
+
+// Claim is what a Take says of the primary.
+type Claim uint8
+
+const (
+	// NoClaim: the receiver is taken for the primary.
+	NoClaim Claim = iota
+
+	// Unreachable: nobody who was asked is connected with Over.
+	Unreachable
+
+	// Disowned: Over says that it is not the primary. A zero Over means that
+	// the record names nobody, or the taker itself, which does not have it.
+	Disowned
+)
+
+// Reason is why an Update was refused or a Forward not carried out.
+type Reason uint8
+
+const (
+	// NoReason: carried out.
+	NoReason Reason = iota
+
+	// Higher: the receiver has a higher record.
+	Higher
+
+	// Nothing: the receiver holds nothing and the Update was not for a new
+	// copy (32).
+	Nothing
+
+	// Behind: the receiver does not have version Base; it needs all.
+	Behind
+
+	// NoRoom: the receiver takes no more copies. The machine never says so; the
+	// driver may, in its place.
+	NoRoom
+
+	// NotPrimary: the receiver of a Forward is not the primary.
+	NotPrimary
+
+	// Invalidated: the session was.
+	Invalidated
+)
+
+// A Message goes from one member's machine to that of another, for one session.
+// The fields beside Kind that a kind carries are named at the kind. What slices
+// point at is shared and must not be written.
+type Message struct {
+	Kind    MessageKind
+	Tag     Tag
+	About   Epoch
+	Cookie  Epoch
+	Header  Header
+	Serial  uint32
+	Base    uint64
+	Full    bool // Update: all of the record
+	NewCopy bool // Update: whoever holds nothing may store it; implies Full
+	Now     bool
+	Claim   Claim
+	Over    Member
+	Reason  Reason
+	Attrs   Attrs
+	Changes Changes
+	Expiry  Expiry
+
+	Connected []Member
+}
