@@ -7,9 +7,9 @@
 // An application node writes it as the value of its session cookie, or into
 // links for a client without cookies:
 //
-//	value   = base64url( seconds "|" base64url( content ) "|" mac )
-//	content = id "!" primary "!" secondary "!" epoch
 //	epoch   = counter "." boot "." number
+//	content = id "!" primary "!" secondary "!" epoch
+//	value   = base64url( seconds "|" base64url( content ) "|" mac )
 //
 // This is the format of gorilla/securecookie with a hash key and no encryption;
 // seconds is the wall time of the writing, which nobody here judges, and

@@ -169,8 +169,8 @@ func (f *Finder) signedCookie(cookies [][]byte, q *search) bool {
 				return true
 			}
 			forged := q.looksSigned(whole)
-			if i := bytes.IndexByte(v, ','); i >= 0 {
-				first := unquote(trim(v[:i]))
+			if first, _, ok := bytes.Cut(v, []byte{','}); ok {
+				first = unquote(trim(first))
 				if q.signed(first) {
 					return true
 				}

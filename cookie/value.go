@@ -159,7 +159,10 @@ func parseContent(b []byte) (View, bool) {
 	} else if !validName(v.Secondary) {
 		return View{}, false
 	}
-	return v, validID(v.ID) && validName(v.Primary)
+	if !validID(v.ID) || !validName(v.Primary) {
+		return View{}, false
+	}
+	return v, true
 }
 
 func validID(b []byte) bool {
