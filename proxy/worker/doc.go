@@ -1,2 +1,135 @@
-// Package worker reads workers.properties.
+// Package worker reads workers.properties, the file in which mod_jk's users
+// describe their servers and balancers, and says what is wrong with it.
+//
+// Past this package every time is a [time.Duration] and every name is resolved:
+// variables, references, deprecated names and defaults are worked in.
+//
+// # Grammar
+//
+// It is mod_jk's (mod_jk.md 1), and it is not that of Java's properties:
+//
+//	file      = *line
+//	line      = [ name "=" value ] [ "#" comment ]      blanks around each are stripped
+//	name      = "worker." worker "." directive
+//	          | "worker.list" | "worker.maintain"
+//	          | anything else                            a variable
+//	value     = text and $(name)                         further "=" belong to it
+//
+// '#' begins a comment wherever it stands. There are no escapes, no quotes, no
+// continued lines and no empty values. A line longer than 8191 bytes is read as
+// several. $(name) is a property that stands above, else an environment variable,
+// else itself.
+//
+// A second line with one name adds to a list (those marked + below), joins with
+// "*" (marked *, and variables), or else replaces the first.
+//
+// worker.a.reference=worker.b gives worker a whatever worker b has or inherits and
+// a itself has not.
+//
+// # Values
+//
+//	int    digits, then perhaps k (1024) or m (1048576); what follows is ignored
+//	bool   1, on, t…, y… or 0, off, f…, n…
+//	enum   the first letter decides, or a digit
+//	list   separated by blanks and commas
+//	text   at most 63 bytes, where it is a name
+//
+// What mod_jk can make nothing of is its default. All of that is a warning here,
+// and mod_jk's value is kept (design.md D10); in a worker of type=http it is an
+// error.
+//
+// # Directives
+//
+// Workers are of type lb (a balancer), ajp (ajp13, ajp14, ajp12), http or status.
+// This version runs lb and http; the other types are read, and are an error where
+// they would be used. "later" means: read, but without effect yet, and a warning
+// if the file asks for something that will not happen.
+//
+//	directive                   type   unit   default          meaning
+//	worker.list             +   list          ajp13            workers that URIs can be mapped to
+//	worker.maintain         *   int    s      60               how often load values decay; 0: never, and no recovery by time
+//
+//	type                        enum          ajp13            exact: http, lb, ajp13, ajp14, ajp12, status
+//	reference                   text                           prefix of the worker to inherit from
+//	mount                   +   list                           URI patterns; later
+//
+//	of ajp and http:
+//	host                        text          localhost        name or IP literal without brackets; http: required
+//	port                        int           8009             0: provisioned, never used; http: required
+//	source                      text                           local address; later
+//	prefer_ipv6                 bool          false            later
+//	socket_timeout              int    s      0: no limit      one read from or write to the member
+//	socket_connect_timeout      int    ms     see below        the TCP connect; 0: the system's limit
+//	socket_keepalive            bool          false            later
+//	socket_buffer               int    bytes  0: the system's  later
+//	max_packet_size             int    bytes  8192             ajp only
+//	secret                      text                           ajp only; of an lb: for members that have none
+//	secretkey               *   text                           ajp14 only
+//	connection_pool_size        int           no limit         requests in flight, one connection each (mod_jk: number of threads)
+//	connection_pool_minsize     int           (size+1)/2       idle connections that are not closed
+//	connection_pool_timeout     int    s      0: never         idle connections are closed after this
+//	connection_acquire_timeout  int    ms     retries*interval wait for a free connection; 0 is one try (mod_jk: none)
+//	connection_ping_interval    int    s      0: never         probe of idle connections; later
+//	ping_mode                   letters       none             C, P, I, A: see connect_timeout, prepost_timeout, connection_ping_interval
+//	ping_timeout                int    ms     10000            what ping_mode gives these three
+//	connect_timeout             int    ms     0                ajp: CPING after connecting; http: see below
+//	prepost_timeout             int    ms     0; http: 500     probe before a request is sent; see below
+//	reply_timeout               int    ms     0: no limit      silence of the member before or in a reply
+//	retries                     int           2                tries on this member, the first included
+//	retry_interval              int    ms     100              pause between them; negative: none
+//	recovery_options            bits          see below        what is not sent again: 1 after sending, 2 after headers;
+//	                                                           4 close if the client broke; 8 HEAD, 16 GET in spite of 1
+//	fail_on_status          +   ints          none             statuses that are failures; negative: the member stays in service
+//	busy_limit                  int           0: none          later
+//
+//	of a member of an lb:
+//	lbfactor                    int           1                share of the load
+//	route                       text          worker's name    by which sessions name it
+//	activation                  enum          A                A active, D disabled (its sessions only), S stopped
+//	distance                *   int           0                later
+//	domain                      text          route up to '.'  later
+//	redirect                    text                           route to fail over to; later
+//
+//	of lb:
+//	balance_workers         +   list          required         the members
+//	sticky_session              bool          true             go to the member that the session names
+//	sticky_session_force        bool          false            or to nobody; later
+//	method                      enum          R                R request, S session, N next, T traffic, B busyness; R is used, others later
+//	lock                        enum          O                no difference in one process
+//	retries                     int           2                rounds over the members
+//	lb_retries                  int           2                members tried in one round
+//	retry_interval              int    ms     100              pause between rounds
+//	recover_time                int    s      60               how long a failed member is left alone
+//	error_escalation_time       int    s      recover_time/2   how long failures under load are tolerated; 0: not
+//	max_reply_timeouts          int           0                reply time-outs that are tolerated
+//	session_cookie              text          JSESSIONID       the session's cookie
+//	session_path                text          ;jsessionid      the session's path parameter, with its ';'
+//	set_session_cookie          bool          false            later
+//	session_cookie_path         text          /                later
+//
+//	of status, all of it later: css, read_only, user +, user_case_insensitive,
+//	good +, bad +, prefix, ns, xmlns, doctype
+//
+//	deprecated, with a warning: balanced_workers * (balance_workers), cachesize
+//	(connection_pool_size), cache_timeout (connection_pool_timeout), jvm_route
+//	(route), disabled and stopped (activation); and ignored: recycle_timeout,
+//	local_worker, local_worker_only, sysprops, stdout, stderr, mx, ms, class_path,
+//	bridge, jvm_lib, ld_path, cmd_line, native_lib
+//
+// # Times of an http worker
+//
+// In mod_jk the TCP connect is bounded by socket_connect_timeout, and by
+// socket_timeout if that is not set; connect_timeout is the wait for the answer to
+// a CPING that follows the connect. HTTP has no CPING, and an operator who writes
+// connect_timeout for an HTTP server means the connect. So for type=http the bound
+// of the connect is the first that is set of socket_connect_timeout,
+// connect_timeout and socket_timeout, and 500 ms if none is: mod_jk would wait for
+// as long as the system does, which may be minutes.
+//
+// prepost_timeout asks for a probe on the connection before each request, as in
+// mod_jk. If it is not set, an http worker is probed for 500 ms when its connection
+// was idle for more than a second. prepost_timeout=0 switches probes off.
+//
+// Without recovery_options a request that was sent is sent again only if its
+// method is idempotent (design.md D8); mod_jk sends everything again.
 package worker

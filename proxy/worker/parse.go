@@ -1,15 +1,137 @@
 package worker
 
-import "io"
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Parse reads a workers.properties from r. Name stands in problems. Variables
 // that the file does not define are looked up with getenv, which may be nil.
 //
 // The File is never nil and holds what could be made of the text, also when the
-// error, then a [*SyntaxError], says that it must not be used.
+// error, then a [*SyntaxError], says that it must not be used. Parse reads on
+// after a mistake, so that the operator sees all of them at once.
 func Parse(name string, r io.Reader, getenv func(string) (string, bool)) (*File, error) {
-	f := &File{Name: name}
-	_, _ = r, getenv
-	f.Problems = sortProblems(f.Problems)
-	return f, errorOf(f.Problems)
+	p := parser{
+		file:     &File{Name: name},
+		getenv:   getenv,
+		props:    map[string]*property{},
+		referred: map[string]bool{},
+		workers:  map[string]*named{},
+	}
+	p.read(r)
+	p.inherit()
+	p.group()
+	p.build()
+	p.effects()
+	p.file.Problems = sortProblems(p.file.Problems)
+	return p.file, errorOf(p.file.Problems)
+}
+
+// effects warns of directives and workers that do nothing.
+func (p *parser) effects() {
+	for _, name := range slices.Sorted(maps.Keys(p.workers)) {
+		w := p.workers[name]
+		if name == "" {
+			p.warn(w.line, "%s: there is no name between the dots", show(w.props[0].origin))
+			continue
+		}
+		if w.roles == 0 && !p.isReferred(name) {
+			p.warn(w.line, "worker.%s: it is defined, but neither listed nor a member%s", show(name), p.otherCase(name))
+		}
+		if w.roles == 0 {
+			continue
+		}
+		for _, prop := range w.props {
+			p.effect(w, prop)
+		}
+	}
+}
+
+// isReferred reports whether a reference names the worker, or the first part of
+// its name.
+func (p *parser) isReferred(name string) bool {
+	for {
+		if p.referred[name] {
+			return true
+		}
+		dot := strings.LastIndexByte(name, '.')
+		if dot < 0 {
+			return false
+		}
+		name = name[:dot]
+	}
+}
+
+// effect warns if a property does nothing.
+func (p *parser) effect(w *named, prop *property) {
+	name, d, _ := directiveOf(prop.key)
+	switch {
+	case d.old != "":
+	case d.roles == asGlobal:
+		p.warn(prop.line, "%s: has no effect, only worker.%s counts", show(prop.origin), name)
+	case d.roles&w.roles == 0 && prop.origin == prop.key:
+		p.warn(prop.line, "%s: has no effect on %s", show(prop.origin), w.roles)
+	case d.roles&w.roles != 0 && d.later && p.matters(name, prop):
+		p.warn(prop.line, "%s: is not supported yet and has no effect", show(prop.origin))
+	}
+}
+
+// matters reports whether a directive that is not supported yet asks for anything
+// but what happens anyway.
+func (p *parser) matters(name string, prop *property) bool {
+	switch name {
+	case "method":
+		return !strings.ContainsAny(prop.value[:1], "rR0")
+	case "distance", "busy_limit", "socket_buffer":
+		n, _, _ := parseDigits(prop.value)
+		return n != 0
+	case "sticky_session_force", "set_session_cookie", "prefer_ipv6", "socket_keepalive":
+		on, _ := parseBool(prop.value)
+		return on
+	}
+	return true
+}
+
+// String returns what a worker is used as, for messages.
+func (r role) String() string {
+	var all []string
+	for _, is := range []struct {
+		role
+		text string
+	}{
+		{asLB, "a balancer"},
+		{asStatus, "a status worker"},
+		{asAJP, "an ajp worker"},
+		{asHTTP, "an http worker"},
+	} {
+		if r&is.role != 0 {
+			all = append(all, is.text)
+		}
+	}
+	text := strings.Join(all, " and ")
+	if r&asServer != 0 && r&asMember == 0 {
+		text += " that is no member"
+	}
+	return text
+}
+
+// OnlyLB returns the only balancer of worker.list: where all requests go that no
+// uriworkermap directs. The error is one that an operator can act on.
+func (f *File) OnlyLB() (*LB, error) {
+	if len(f.LBs) == 1 {
+		return f.LBs[0], nil
+	}
+	return nil, fmt.Errorf("%s: worker.list has %d workers of type=lb, want exactly one if there is no uriworkermap", f.Name, len(f.LBs))
+}
+
+// LB returns the balancer of worker.list with the given name, or nil.
+func (f *File) LB(name string) *LB {
+	if i := slices.IndexFunc(f.LBs, func(lb *LB) bool { return lb.Name == name }); i >= 0 {
+		return f.LBs[i]
+	}
+	return nil
 }

@@ -64,17 +64,25 @@ type RecoveryOptions int
 
 // The bits of [RecoveryOptions].
 const (
-	NoRecoveryAfterSend     RecoveryOptions = 1  // not if the member failed after getting the request
-	NoRecoveryAfterHeaders  RecoveryOptions = 2  // not if it failed after the reply's headers went to the client
-	CloseOnClientError      RecoveryOptions = 4  // close the member's connection if the client's broke
-	RecoverHEAD             RecoveryOptions = 8  // HEAD always, in spite of 1
-	RecoverGET              RecoveryOptions = 16 // GET always, in spite of 1
-	allRecoveryOptions                      = NoRecoveryAfterSend | NoRecoveryAfterHeaders | CloseOnClientError | RecoverHEAD | RecoverGET
-	defaultHTTPConnect                      = 500 * time.Millisecond
-	defaultHTTPProbe                        = 500 * time.Millisecond
-	defaultHTTPProbeIdle                    = time.Second
-	defaultSocketPacketSize                 = 8192
+	NoRecoveryAfterSend    RecoveryOptions = 1  // not if the member failed after getting the request
+	NoRecoveryAfterHeaders RecoveryOptions = 2  // not if it failed after the reply's headers went to the client
+	CloseOnClientError     RecoveryOptions = 4  // close the member's connection if the client's broke
+	RecoverHEAD            RecoveryOptions = 8  // HEAD always, in spite of 1
+	RecoverGET             RecoveryOptions = 16 // GET always, in spite of 1
+
 )
+
+const allRecoveryOptions = NoRecoveryAfterSend | NoRecoveryAfterHeaders | CloseOnClientError | RecoverHEAD | RecoverGET
+
+// Defaults of http workers where mod_jk waits for ever (design.md D10).
+const (
+	defaultHTTPConnect   = 500 * time.Millisecond
+	defaultHTTPProbe     = 500 * time.Millisecond
+	defaultHTTPProbeIdle = time.Second
+)
+
+// defaultPacketSize is the default and the minimum of max_packet_size.
+const defaultPacketSize = 8192
 
 // A PingMode is a set of occasions for a probe (directive `ping_mode`).
 type PingMode uint8

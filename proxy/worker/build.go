@@ -1,0 +1,534 @@
+package worker
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// named is everything the file says of one worker.
+type named struct {
+	props []*property // in the order of the file, inherited ones last
+	roles role        // what it is used as
+	line  int         // where it is first written, or first named
+}
+
+// group sorts the properties by worker: worker.<name>.<directive>.
+func (p *parser) group() {
+	for _, prop := range p.order {
+		rest, ok := strings.CutPrefix(prop.key, "worker.")
+		dot := strings.LastIndexByte(rest, '.')
+		if !ok || dot < 0 {
+			continue
+		}
+		name := rest[:dot]
+		w := p.workers[name]
+		if w == nil {
+			w = &named{line: prop.line}
+			p.workers[name] = w
+		}
+		if prop.origin == prop.key {
+			w.line = min(w.line, prop.line)
+		}
+		w.props = append(w.props, prop)
+	}
+}
+
+// build makes the typed workers of worker.list.
+func (p *parser) build() {
+	global := section{parser: p, prefix: "worker."}
+	p.file.Maintain = global.duration("maintain", time.Second, time.Minute)
+	if p.file.Maintain == 0 {
+		p.file.Maintain = Never
+		if prop := global.get("maintain"); prop != nil {
+			p.warn(prop.line, "worker.maintain: with 0 a member that failed comes back only when no other is left")
+		}
+	}
+	list := global.get("list")
+	if list == nil {
+		p.warn(0, "worker.list: it is missing, which means %s", TypeAJP13)
+		list = &property{value: string(TypeAJP13)}
+	}
+	for _, e := range list.elements() {
+		if slices.Contains(p.file.List, e.value) {
+			p.warn(e.line, "worker.list: %s stands there twice", show(e.value))
+			continue
+		}
+		p.file.List = append(p.file.List, e.value)
+		p.listed(e)
+	}
+}
+
+// listed makes the worker that an element of worker.list names.
+func (p *parser) listed(e part) {
+	use := usage{name: e.value, line: e.line, by: "worker.list"}
+	switch p.typeOf(use) {
+	case TypeLB:
+		p.file.LBs = append(p.file.LBs, p.lb(use))
+	case TypeStatus:
+		p.file.Statuses = append(p.file.Statuses, p.status(use))
+	default:
+		m := p.member(use)
+		p.file.Members = append(p.file.Members, &m)
+	}
+}
+
+// A usage is a place of the file that names a worker.
+type usage struct {
+	name string
+	line int
+	by   string // the property that names it
+}
+
+// typeOf returns the type of a worker and reports what is wrong with it.
+func (p *parser) typeOf(use usage) Type {
+	s := section{parser: p, prefix: "worker." + use.name + "."}
+	if len(use.name) > maxString {
+		p.fail(use.line, "%s: the name %s has %d bytes, want at most %d", use.by, quote(use.name), len(use.name), maxString)
+	}
+	t, where := TypeAJP13, s.get("type")
+	if where != nil {
+		t = Type(where.value)
+	}
+	known := slices.Contains([]Type{TypeHTTP, TypeLB, TypeAJP13, TypeAJP14, TypeAJP12, TypeStatus}, t)
+	w := p.workers[use.name]
+	switch {
+	case !known:
+		p.fail(where.line, "%s: unknown type %s", show(where.origin), quote(where.value))
+	case t.Supported():
+	case where != nil:
+		p.fail(where.line, "%s: type=%s is not supported yet", show(where.origin), t)
+	case w != nil:
+		p.fail(w.line, "worker.%s.type: it is missing, which means ajp13, and type=ajp13 is not supported yet", show(use.name))
+	default:
+		p.fail(use.line, "%s: no worker %s%s (a name without directives means type=ajp13, which is not supported yet)", use.by, quote(use.name), p.otherCase(use.name))
+	}
+	if t == TypeAJP14 && s.get("secretkey") == nil {
+		p.fail(where.line, "worker.%s.secretkey: type=ajp14 needs it", show(use.name))
+	}
+	if w == nil && t.Supported() {
+		p.warn(use.line, "%s: no worker %s: it has no directives, so it is an ajp13 worker at localhost:8009%s", use.by, quote(use.name), p.otherCase(use.name))
+	}
+	return t
+}
+
+// otherCase returns a hint if a worker is defined whose name differs from name in
+// case only.
+func (p *parser) otherCase(name string) string {
+	var others []string
+	for other := range p.workers {
+		if other != name && strings.EqualFold(other, name) {
+			others = append(others, quote(other))
+		}
+	}
+	if len(others) == 0 {
+		return ""
+	}
+	slices.Sort(others)
+	return ", but there is " + strings.Join(others, ", ")
+}
+
+// use notes that a worker is used in a role, and returns the place of its first
+// property.
+func (p *parser) use(use usage, r role) (line int) {
+	w := p.workers[use.name]
+	if w == nil {
+		w = &named{line: use.line}
+		p.workers[use.name] = w
+	}
+	w.roles |= r
+	return w.line
+}
+
+// lb makes a balancer.
+func (p *parser) lb(use usage) *LB {
+	s := section{parser: p, prefix: "worker." + use.name + "."}
+	lb := &LB{
+		Name:              use.name,
+		Line:              p.use(use, asLB),
+		Sticky:            s.boolean("sticky_session", true),
+		StickyForce:       s.boolean("sticky_session_force", false),
+		Method:            s.method(),
+		Pessimistic:       s.choice("lock", 0, "optimistic", "pessimistic") == 1,
+		Retries:           s.atLeast("retries", 2, 1),
+		LBRetries:         s.atLeast("lb_retries", 2, 1),
+		RetryInterval:     s.signed("retry_interval", time.Millisecond, 100*time.Millisecond),
+		RecoverTime:       s.signed("recover_time", time.Second, time.Minute),
+		MaxReplyTimeouts:  max(0, s.integer("max_reply_timeouts", 0)),
+		SessionCookie:     s.text("session_cookie", "JSESSIONID"),
+		SessionPath:       s.text("session_path", ";jsessionid"),
+		SetSessionCookie:  s.boolean("set_session_cookie", false),
+		SessionCookiePath: s.text("session_cookie_path", "/"),
+		Mount:             s.get("mount").values(),
+	}
+	if lb.RecoverTime < time.Second {
+		lb.RecoverTime = time.Second
+		s.complain(s.get("recover_time"), "is too low", lb.RecoverTime)
+	}
+	// Half of it in whole seconds: mod_jk divides integers.
+	half := (lb.RecoverTime / 2).Truncate(time.Second)
+	lb.ErrorEscalationTime = s.duration("error_escalation_time", time.Second, half)
+	s.members(lb)
+	s.attempts(lb)
+	return lb
+}
+
+// method returns the balancing method, by mod_jk's order of digits.
+func (s *section) method() Method {
+	n := s.choice("method", 0, "request", "traffic", "busyness", "session", "next")
+	return [...]Method{ByRequest, ByTraffic, ByBusyness, BySession, ByNext}[n]
+}
+
+// members fills in the members of a balancer.
+func (s *section) members(lb *LB) {
+	list, by := s.get("balance_workers"), "balance_workers"
+	if list == nil {
+		list, by = s.get("balanced_workers"), "balanced_workers"
+	}
+	key := s.prefix + by
+	elements := list.elements()
+	if len(elements) == 0 {
+		s.fail(lb.Line, "%sbalance_workers: it is missing, a balancer needs members", s.prefix)
+	}
+	seen := map[string]int{}
+	for _, e := range elements {
+		if seen[e.value] != 0 {
+			s.fail(e.line, "%s: %s stands there twice", show(key), show(e.value))
+			continue
+		}
+		seen[e.value] = e.line
+		use := usage{name: e.value, line: e.line, by: key}
+		t := s.typeOf(use)
+		if t == TypeLB || t == TypeStatus {
+			s.fail(e.line, "%s: %s has type=%s and cannot be a member", show(key), show(e.value), t)
+			s.use(use, asListed)
+			continue
+		}
+		m := s.member(use)
+		s.use(use, asMember)
+		if m.Type != TypeHTTP && m.Secret == "" {
+			m.Secret = s.text("secret", "")
+		}
+		lb.Members = append(lb.Members, m)
+	}
+	s.routes(lb)
+}
+
+// routes checks that members can be told apart by route.
+func (s *section) routes(lb *LB) {
+	byRoute := map[string]string{}
+	for i := range lb.Members {
+		m := &lb.Members[i]
+		if other, taken := byRoute[m.Route]; taken {
+			line := m.Line
+			if prop := s.props["worker."+m.Name+".route"]; prop != nil {
+				line = prop.line
+			}
+			s.fail(line, "worker.%s.route: %s is the route of %s too", show(m.Name), quote(m.Route), show(other))
+		}
+		byRoute[m.Route] = m.Name
+	}
+	for i := range lb.Members {
+		m := &lb.Members[i]
+		if _, ok := byRoute[m.Redirect]; !ok && m.Redirect != "" {
+			prop := s.props["worker."+m.Name+".redirect"]
+			s.warn(prop.line, "%s: no member of %s has the route %s (a redirect names a route, not a worker)", show(prop.origin), show(lb.Name), quote(m.Redirect))
+		}
+	}
+}
+
+// attempts warns of retries that multiply.
+func (s *section) attempts(lb *LB) {
+	worst := 0
+	for i := range lb.Members {
+		worst = max(worst, lb.Members[i].Retries)
+	}
+	n := float64(worst) * float64(min(lb.LBRetries, len(lb.Members))) * float64(lb.Retries)
+	if n > 16 {
+		s.warn(lb.Line, "worker.%s.retries: rounds, members and tries multiply: one request may be sent %.0f times", show(lb.Name), n)
+	}
+}
+
+// member makes a single server.
+func (p *parser) member(use usage) Member {
+	s := section{parser: p, prefix: "worker." + use.name + "."}
+	m := Member{Name: use.name, Type: TypeAJP13}
+	if prop := s.get("type"); prop != nil {
+		m.Type = Type(prop.value)
+	}
+	s.strict = m.Type == TypeHTTP
+	if s.strict {
+		m.Line = p.use(use, asHTTP)
+	} else {
+		m.Line = p.use(use, asAJP)
+	}
+	s.address(&m)
+	s.socket(&m)
+	s.connections(&m)
+	s.retries(&m)
+	s.standing(&m)
+	s.probes(&m)
+	if s.strict {
+		s.httpTimes(&m)
+	}
+	m.Mount = s.get("mount").values()
+	return m
+}
+
+// address reads host and port.
+func (s *section) address(m *Member) {
+	port := 8009
+	if m.Type == TypeAJP14 {
+		port = 8011
+	}
+	m.Host = s.text("host", "localhost")
+	m.Port = s.integer("port", port)
+	host := s.get("host")
+	if s.strict {
+		for _, name := range []string{"host", "port"} {
+			if s.get(name) == nil {
+				s.fail(m.Line, "worker.%s.%s: it is missing, and type=http has no default for it", show(m.Name), name)
+			}
+		}
+	}
+	if host != nil {
+		if err := checkHost(m.Host); err != nil {
+			s.complain(host, err.Error(), "an unusable worker")
+		}
+	}
+	if prop := s.get("port"); prop != nil && (m.Port < 0 || m.Port > 65535) {
+		s.complain(prop, quote(prop.value)+" is not a port", "an unusable worker")
+		m.Port = 0
+	}
+	m.Source = s.text("source", "")
+	m.PreferIPv6 = s.boolean("prefer_ipv6", false)
+}
+
+// checkHost returns what is wrong with a host.
+func checkHost(host string) error {
+	if strings.HasPrefix(host, "[") {
+		return fmt.Errorf("%q: an IPv6 address is written without brackets", host)
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return nil
+	}
+	if strings.Contains(host, "://") {
+		return fmt.Errorf("%q is not a host but a URL", host)
+	}
+	if name, port, ok := strings.Cut(host, ":"); ok {
+		return fmt.Errorf("%q is not a host; %q belongs into host and %q into port", host, name, port)
+	}
+	for i := range len(host) {
+		switch c := host[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '.', c == '_':
+		default:
+			return fmt.Errorf("%q is not a host: it has the character %q", host, c)
+		}
+	}
+	if strings.HasPrefix(host, ".") || strings.Contains(host, "..") {
+		return errors.New(quote(host) + " is not a host")
+	}
+	return nil
+}
+
+// socket reads what concerns sockets.
+func (s *section) socket(m *Member) {
+	m.SocketTimeout = s.duration("socket_timeout", time.Second, 0)
+	m.SocketConnectTimeout = s.duration("socket_connect_timeout", time.Millisecond, m.SocketTimeout)
+	m.SocketKeepalive = s.boolean("socket_keepalive", false)
+	// Up to a multiple of 1024, and then into the limits.
+	size := s.integer("max_packet_size", defaultPacketSize)
+	m.MaxPacketSize = min(max((size+1023)/1024*1024, defaultPacketSize), 65536)
+	m.SocketBuffer = max(0, s.integer("socket_buffer", 0))
+	if m.SocketBuffer > 0 && m.Type != TypeHTTP {
+		m.SocketBuffer = max(m.SocketBuffer, m.MaxPacketSize)
+	}
+	m.Secret = s.text("secret", "")
+	if prop := s.get("secretkey"); prop != nil {
+		m.SecretKey = prop.value
+	}
+}
+
+// connections reads how many connections are kept, and for how long.
+func (s *section) connections(m *Member) {
+	size, name := -1, "connection_pool_size"
+	for _, n := range []string{"connection_pool_size", "cachesize"} {
+		if size < 0 {
+			size, name = s.integer(n, -1), n
+		}
+	}
+	switch {
+	case size > 0:
+		m.PoolSize = size
+	case size == 0:
+		m.PoolSize = -1
+		s.complain(s.get(name), "0 connections cannot serve anything", "an unusable worker")
+	}
+	m.PoolMinSize = max(0, s.integer("connection_pool_minsize", (max(0, size)+1)/2))
+	m.PoolTimeout = s.duration("connection_pool_timeout", time.Second, -1)
+	if m.PoolTimeout < 0 {
+		m.PoolTimeout = s.duration("cache_timeout", time.Second, 0)
+	}
+}
+
+// retries reads what happens after a failure on this member.
+func (s *section) retries(m *Member) {
+	m.Retries = s.atLeast("retries", 2, 1)
+	m.RetryInterval = s.signed("retry_interval", time.Millisecond, 100*time.Millisecond)
+	wait := time.Duration(m.Retries) * max(0, m.RetryInterval)
+	m.AcquireTimeout = s.duration("connection_acquire_timeout", time.Millisecond, wait)
+	if m.AcquireTimeout == 0 {
+		prop := cmp.Or(s.get("connection_acquire_timeout"), s.get("retry_interval"))
+		s.warn(prop.line, "%s: mod_jk would refuse every request, because it waits 0 ms for a connection; here there is at least one try", show(prop.origin))
+	}
+	m.ReplyTimeout = s.duration("reply_timeout", time.Millisecond, 0)
+	m.RecoveryOptions = RecoveryOptions(s.integer("recovery_options", 0))
+	prop := s.get("recovery_options")
+	m.RecoverySet = prop != nil
+	if m.RecoverySet && m.RecoveryOptions&^allRecoveryOptions != 0 {
+		s.complain(prop, quote(prop.value)+" has bits beyond 31", int(m.RecoveryOptions))
+	}
+	for _, e := range s.get("fail_on_status").elements() {
+		m.FailOnStatus = append(m.FailOnStatus, s.statusRule(e))
+	}
+	m.BusyLimit = max(0, s.integer("busy_limit", 0))
+}
+
+// statusRule reads one element of fail_on_status.
+func (s *section) statusRule(e part) StatusRule {
+	n, rest, _ := parseDigits(e.value)
+	rule := StatusRule{Status: max(n, -n), Soft: n < 0}
+	if rest != "" || rule.Status < 100 || rule.Status > 999 {
+		s.complain(&property{origin: s.prefix + "fail_on_status", line: e.line}, quote(e.value)+" is not a status", n)
+	}
+	return rule
+}
+
+// standing reads what a member is within its balancer.
+func (s *section) standing(m *Member) {
+	m.Route = s.text("route", s.text("jvm_route", m.Name))
+	m.LBFactor = s.atLeast("lbfactor", 1, 1)
+	m.Distance = s.integer("distance", 0)
+	domain, _, dotted := strings.Cut(m.Route, ".")
+	if !dotted {
+		domain = ""
+	}
+	m.Domain = s.text("domain", domain)
+	m.Redirect = s.text("redirect", "")
+	disabled, stopped := s.boolean("disabled", false), s.boolean("stopped", false)
+	switch {
+	case s.get("activation") != nil:
+		m.Activation = Activation(s.choice("activation", 0, "active", "disabled", "stopped"))
+	case stopped:
+		m.Activation = Stopped
+	case disabled:
+		m.Activation = Disabled
+	}
+	if m.Port == 0 {
+		m.Activation = Stopped
+	}
+}
+
+// probes reads when a connection is probed, and how long an answer may take.
+func (s *section) probes(m *Member) {
+	m.ConnectTimeout = s.duration("connect_timeout", time.Millisecond, 0)
+	m.PrepostTimeout = s.duration("prepost_timeout", time.Millisecond, 0)
+	m.PingTimeout = s.duration("ping_timeout", time.Millisecond, 10*time.Second)
+	if prop := s.get("ping_mode"); prop != nil {
+		m.PingMode = s.pingMode(prop)
+	}
+	if m.PingMode&PingConnect != 0 && m.ConnectTimeout == 0 {
+		m.ConnectTimeout = m.PingTimeout
+	}
+	if m.PingMode&PingPrepost != 0 && m.PrepostTimeout == 0 {
+		m.PrepostTimeout = m.PingTimeout
+	}
+	var interval time.Duration
+	if m.PingMode&PingInterval != 0 {
+		// mod_jk: the milliseconds of the time-out by 100 are seconds.
+		interval = m.PingTimeout / time.Millisecond / 100 * time.Second
+	}
+	m.PingInterval = s.duration("connection_ping_interval", time.Second, interval)
+}
+
+// pingMode reads a set of letters.
+func (s *section) pingMode(prop *property) PingMode {
+	var mode PingMode
+	for _, c := range strings.ToUpper(prop.value) {
+		switch c {
+		case 'A':
+			mode |= PingConnect | PingPrepost | PingInterval
+		case 'C':
+			mode |= PingConnect
+		case 'P':
+			mode |= PingPrepost
+		case 'I':
+			mode |= PingInterval
+		default:
+			s.complain(prop, fmt.Sprintf("%q has a letter that is none of C, P, I, A", prop.value), "nothing")
+		}
+	}
+	return mode
+}
+
+// httpTimes gives an http worker its own defaults where mod_jk waits for ever,
+// and a meaning to what is about AJP's CPING (doc.go says why).
+func (s *section) httpTimes(m *Member) {
+	if s.get("socket_connect_timeout") == nil && m.SocketTimeout == 0 {
+		m.SocketConnectTimeout = defaultHTTPConnect
+	}
+	if s.get("socket_connect_timeout") == nil && m.ConnectTimeout > 0 {
+		m.SocketConnectTimeout = m.ConnectTimeout
+	}
+	m.ConnectTimeout = 0
+	if m.PrepostTimeout == 0 && s.get("prepost_timeout") == nil {
+		m.PrepostTimeout = defaultHTTPProbe
+		m.ProbeIdle = defaultHTTPProbeIdle
+	}
+}
+
+// status makes a status worker.
+func (p *parser) status(use usage) *Status {
+	s := section{parser: p, prefix: "worker." + use.name + "."}
+	// As in mod_jk a value that begins with '-' means none.
+	orNone := func(name, def string) string {
+		if v := s.any(name, def); !strings.HasPrefix(v, "-") {
+			return v
+		}
+		return ""
+	}
+	st := &Status{
+		Name:                use.name,
+		Line:                p.use(use, asStatus),
+		CSS:                 s.any("css", ""),
+		ReadOnly:            s.boolean("read_only", false),
+		User:                s.get("user").values(),
+		UserCaseInsensitive: s.boolean("user_case_insensitive", false),
+		Good:                s.get("good").values(),
+		Bad:                 s.get("bad").values(),
+		Prefix:              s.any("prefix", "worker"),
+		NS:                  orNone("ns", "jk:"),
+		XMLNS:               orNone("xmlns", `xmlns:jk="http://tomcat.apache.org"`),
+		Doctype:             s.any("doctype", ""),
+		Mount:               s.get("mount").values(),
+	}
+	if st.Good == nil {
+		st.Good = []string{"a.o", "a.i", "a.b", "a.r"}
+	}
+	if st.Bad == nil {
+		st.Bad = []string{"s", "e"}
+	}
+	return st
+}
+
+// any is text without a limit.
+func (s *section) any(name, def string) string {
+	if prop := s.get(name); prop != nil {
+		return prop.value
+	}
+	return def
+}
