@@ -82,3 +82,6 @@ func (c *Conn) Resume() {
 	c.interrupted.Store(false)
 	c.readBy.at = time.Unix(1, 0) // so that the next read sets it anew
 }
+
+// Interrupted reports whether Interrupt was called, and Resume not since.
+func (c *Conn) Interrupted() bool { return c.interrupted.Load() }

@@ -1,0 +1,148 @@
+package endpoint
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/understudy-lb/understudy/proxy/http1"
+)
+
+// A Conn is a connection to the member that has taken the first bytes of a
+// request. Its user reads the reply and ends with Done or Close, once. One
+// goroutine may write the rest of the body while another one reads the reply.
+type Conn struct {
+	e    *Endpoint
+	wire *http1.Conn
+
+	born     time.Time
+	idle     time.Time // when it was kept
+	lifetime time.Duration
+	kept     bool // it has served a request before this one
+	tries    int
+	sent     atomic.Int64
+	interims int
+	head     bool        // the final reply's head has come
+	spoilt   atomic.Bool // it cannot be used again
+}
+
+// Wire returns the connection as package http1 knows it, for copying bodies.
+func (c *Conn) Wire() *http1.Conn { return c.wire }
+
+// Kept reports whether the connection had been kept from an earlier request.
+func (c *Conn) Kept() bool { return c.kept }
+
+// maxInterims bounds the replies with status 1xx before the final one.
+const maxInterims = 16
+
+// ReadReply reads the next reply head into rep; to is the method of the request.
+// If rep is an interim one ([http1.Reply.Interim]) it is called again for the
+// next. It waits at most ReplyTimeout or SocketTimeout for each byte. It may be
+// called after a failed write, since a member that answers early stops reading.
+func (c *Conn) ReadReply(rep *http1.Reply, to http1.Method) *Failure {
+	if err := c.wire.ReadReply(rep, to); err != nil {
+		f := c.failure(replyKind(err), ended(err))
+		f.Received = int64(c.wire.Buffered())
+		return f
+	}
+	if !rep.Interim() {
+		c.head = true
+		return nil
+	}
+	if rep.Close {
+		c.spoilt.Store(true)
+	}
+	if c.interims++; c.interims > maxInterims {
+		return c.failure(Malformed, errManyInterims)
+	}
+	return nil
+}
+
+// CopyBody sends out and the rest of a request's body, as [http1.Conn.CopyBody]
+// does. rerr is the fault of the source.
+func (c *Conn) CopyBody(out *http1.Out, f http1.Framing, src http1.Source) (n int64, rerr error, fail *Failure) { //nolint:revive // two sides fail apart
+	n, rerr, werr := c.wire.CopyBody(out, f, src)
+	c.sent.Add(n)
+	if werr != nil {
+		fail = c.failure(WriteMidway, werr)
+	}
+	if rerr != nil {
+		c.spoilt.Store(true) // half a request is on it
+	}
+	return n, rerr, fail
+}
+
+// BodyFailure classifies an error of reading the reply's body, as
+// [http1.Body.Next] returned it.
+func (c *Conn) BodyFailure(err error) *Failure { return c.failure(Cut, ended(err)) }
+
+// failure makes a failure of this connection, which is not used again.
+func (c *Conn) failure(k Kind, err error) *Failure {
+	c.spoilt.Store(true)
+	return &Failure{Kind: k, Address: c.e.address, Tries: c.tries, Sent: c.sent.Load(), Kept: c.kept, Err: err}
+}
+
+// Interrupt makes ReadReply, and reading of the body, return at once. Another
+// goroutine may call it, before Done or Close.
+func (c *Conn) Interrupt() { c.wire.Interrupt() }
+
+// Spoil keeps Done from keeping the connection, for a caller that knows why: the
+// request's body was not sent completely.
+func (c *Conn) Spoil() { c.spoilt.Store(true) }
+
+// Done gives the connection back after rep, the final reply, whose head and body
+// must not be used afterwards. It is kept if the reply was read to its end,
+// both sides allow it, and nothing has come behind it (peers.md C07); otherwise
+// it is closed.
+func (c *Conn) Done(rep *http1.Reply) {
+	reusable := !c.spoilt.Load() && !c.wire.Interrupted() && c.head && !rep.Close && !rep.Switched() &&
+		rep.Body.Ended() && c.wire.Buffered() == 0
+	if reusable {
+		c.lifetime = promised(rep)
+	}
+	c.wire.Release()
+	if !reusable || !c.e.keep(c) {
+		c.shut()
+	}
+	c.e.freeSlot()
+}
+
+// Close closes the connection, also in the middle of a reply.
+func (c *Conn) Close() {
+	c.shut()
+	c.wire.Release()
+	c.e.freeSlot()
+}
+
+// shut closes the connection and forgets it.
+func (c *Conn) shut() {
+	_ = c.wire.Close() // a broken connection is as good as closed
+	c.e.forget()
+}
+
+// promised returns how long the member says that it keeps an idle connection
+// (Keep-Alive: timeout=5), or 0 if it does not say (peers.md D05).
+func promised(rep *http1.Reply) time.Duration {
+	i := rep.Find(http1.NameKeepAlive, 0)
+	if i < 0 {
+		return 0
+	}
+	const param = "timeout="
+	for list := rep.Value(i); ; {
+		item, rest := http1.NextItem(list)
+		if item == nil {
+			return 0
+		}
+		list = rest
+		if len(item) <= len(param) || !http1.EqualFold(item[:len(param)], param) {
+			continue
+		}
+		seconds := 0
+		for _, d := range item[len(param):] {
+			if d < '0' || d > '9' || seconds > 1e6 {
+				return 0
+			}
+			seconds = seconds*10 + int(d-'0')
+		}
+		return time.Duration(seconds) * time.Second
+	}
+}

@@ -1,0 +1,274 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/understudy-lb/understudy/proxy/http1"
+)
+
+// Config sets up an [Endpoint]. Where mod_jk waits for ever by default we do
+// not; each such deviation is named (design D10).
+type Config struct {
+	// Address is the member's host:port. The name is resolved at every dial,
+	// which mod_jk's is not.
+	Address string
+
+	// Host is what a probe names as Host. If empty, it is Address.
+	Host string
+
+	// Dial connects. If nil, it is a [net.Dialer] with Source and KeepAlive.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Source is the local IP address of connections (source). If nil, the
+	// system chooses.
+	Source net.IP
+
+	// KeepAlive turns TCP keep-alive on (socket_keepalive).
+	KeepAlive bool
+
+	// Buffers is where buffers come from. If nil, the endpoint has its own.
+	Buffers *http1.Buffers
+
+	// Limits bounds replies.
+	Limits http1.Limits
+
+	// ConnectTimeout bounds a dial (socket_connect_timeout). If zero, it is
+	// 500 ms; mod_jk leaves it to the operating system. Negative: no limit.
+	ConnectTimeout time.Duration
+
+	// ConnectProbe, if positive, probes each new connection and waits so long
+	// for the answer (connect_timeout, ping_mode C).
+	ConnectProbe time.Duration
+
+	// Prepost, if positive, probes a connection before each request and waits
+	// so long for the answer (prepost_timeout, ping_mode P). A new connection
+	// that passed ConnectProbe is not probed again.
+	Prepost time.Duration
+
+	// ProbeAfter is how long a connection may be idle before it is probed
+	// before use, although Prepost is zero. If zero, it is 1 s; mod_jk does
+	// not. Negative: never.
+	ProbeAfter time.Duration
+
+	// ProbeTimeout is how long such a probe, and [Endpoint.Probe], waits for
+	// the answer. If zero, it is 300 ms: together with the connect time-out
+	// that follows, a member behind a cut cable costs less than a second.
+	ProbeTimeout time.Duration
+
+	// SocketTimeout bounds each read (socket_timeout). If zero, there is no
+	// limit.
+	SocketTimeout time.Duration
+
+	// ReplyTimeout is the longest silence while a reply is awaited or comes
+	// (reply_timeout), at most an eighth of it and a second more. If zero,
+	// there is no limit. The shorter one of both counts.
+	ReplyTimeout time.Duration
+
+	// WriteTimeout bounds each write. If zero, it is SocketTimeout, and if that
+	// is zero too, a minute; mod_jk has no limit. Negative: no limit.
+	WriteTimeout time.Duration
+
+	// Retries is how many connections are tried, as long as nothing was sent
+	// (retries). If zero, it is 1: another member is tried without a pause
+	// (design D8). mod_jk's 2 is for a worker that sets it. A kept connection
+	// that the member has closed is replaced without being counted.
+	Retries int
+
+	// RetryInterval is the pause before a second and later try
+	// (retry_interval). If zero, it is 100 ms. Negative: none.
+	RetryInterval time.Duration
+
+	// MaxConns is the largest number of requests at a time
+	// (connection_pool_size). If zero, there is no limit.
+	MaxConns int
+
+	// AcquireTimeout is how long a request waits when MaxConns are in use
+	// (connection_acquire_timeout). If zero, it is 200 ms. Negative: it does
+	// not wait.
+	AcquireTimeout time.Duration
+
+	// MaxIdle is how many connections are kept. If zero, it is MaxConns, and
+	// if that is zero too, 256. Negative: none is kept.
+	MaxIdle int
+
+	// MinIdle is how many kept connections IdleTimeout leaves
+	// (connection_pool_minsize).
+	MinIdle int
+
+	// IdleTimeout is how long a connection is kept without being used
+	// (connection_pool_timeout). If zero, until the member closes it.
+	IdleTimeout time.Duration
+
+	// MaxAge is how long after its dial a connection is used for further
+	// requests. If zero, there is no limit.
+	MaxAge time.Duration
+}
+
+// What zero means in Config.
+const (
+	defaultConnect    = 500 * time.Millisecond
+	defaultProbeAfter = time.Second
+	defaultProbe      = 300 * time.Millisecond
+	defaultWrite      = time.Minute
+	defaultInterval   = 100 * time.Millisecond
+	defaultAcquire    = 200 * time.Millisecond
+	defaultMaxIdle    = 256
+)
+
+// An Endpoint is the connections to one member. Its methods are safe for
+// concurrent use.
+type Endpoint struct {
+	address string
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	wire    http1.ConnConfig
+	probe   []byte // the probe as sent
+
+	connect, connectProbe, prepost   time.Duration
+	probeAfter, probeTimeout         time.Duration
+	retries                          int
+	interval, acquire, idleTime, age time.Duration
+	maxIdle, minIdle                 int
+
+	slots chan struct{} // a token for each request in flight; nil without a limit
+
+	mu     sync.Mutex // guards what follows; held for a few instructions, in sweep and drop for O(kept)
+	kept   []*Conn    // least recently used first
+	open   int        // connections that exist
+	closed bool
+	timer  *time.Timer // runs sweep while connections are kept; nil before the first
+	armed  bool        // timer will fire
+	sweeps sync.WaitGroup
+
+	inFlight atomic.Int64
+	counts   counts
+}
+
+// counts are the counters of [Stats].
+type counts struct {
+	dials, dialFailures, reuses, stale, probes, probeFailures, busy atomic.Uint64
+}
+
+// Stats is a snapshot of an endpoint's connections and counts since it was made.
+type Stats struct {
+	Open, Kept, InFlight int
+
+	Dials, DialFailures uint64
+	Reuses              uint64 // requests over a kept connection
+	Stale               uint64 // kept connections that could not be used again
+	Probes              uint64
+	ProbeFailures       uint64
+	Busy                uint64 // requests that got no connection within AcquireTimeout
+}
+
+// New returns an endpoint for cfg. It does not connect.
+func New(cfg Config) (*Endpoint, error) {
+	host, port, err := net.SplitHostPort(cfg.Address)
+	if err != nil || host == "" || port == "" {
+		return nil, fmt.Errorf("endpoint: Config.Address %q is not host:port", cfg.Address)
+	}
+	if cfg.Retries < 0 || cfg.MaxConns < 0 || cfg.MinIdle < 0 {
+		return nil, errors.New("endpoint: Config.Retries, MaxConns or MinIdle is negative")
+	}
+	if cfg.Buffers == nil {
+		cfg.Buffers = http1.NewBuffers(http1.BuffersConfig{})
+	}
+	if cfg.Host == "" {
+		cfg.Host = cfg.Address
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = dialer(cfg)
+	}
+	e := &Endpoint{
+		address:      cfg.Address,
+		dial:         cfg.Dial,
+		probe:        probeRequest(cfg),
+		connect:      or(cfg.ConnectTimeout, defaultConnect),
+		connectProbe: cfg.ConnectProbe,
+		prepost:      cfg.Prepost,
+		probeAfter:   or(cfg.ProbeAfter, defaultProbeAfter),
+		probeTimeout: or(cfg.ProbeTimeout, defaultProbe),
+		retries:      or(cfg.Retries, 1),
+		interval:     or(cfg.RetryInterval, defaultInterval),
+		acquire:      or(cfg.AcquireTimeout, defaultAcquire),
+		idleTime:     cfg.IdleTimeout,
+		age:          cfg.MaxAge,
+		maxIdle:      or(cfg.MaxIdle, or(cfg.MaxConns, defaultMaxIdle)),
+		minIdle:      cfg.MinIdle,
+		wire: http1.ConnConfig{
+			Buffers:      cfg.Buffers,
+			Limits:       cfg.Limits,
+			ReadTimeout:  shorter(cfg.SocketTimeout, cfg.ReplyTimeout),
+			WriteTimeout: max(0, or(cfg.WriteTimeout, or(cfg.SocketTimeout, defaultWrite))),
+		},
+	}
+	if cfg.MaxConns > 0 {
+		e.slots = make(chan struct{}, cfg.MaxConns)
+	}
+	return e, nil
+}
+
+// or is v, or def if v is zero.
+func or[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// shorter is the shorter one of two limits of which zero is none.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func dialer(cfg Config) func(context.Context, string, string) (net.Conn, error) {
+	d := &net.Dialer{KeepAlive: -1}
+	if cfg.KeepAlive {
+		d.KeepAlive = 0
+	}
+	if cfg.Source != nil {
+		d.LocalAddr = &net.TCPAddr{IP: cfg.Source}
+	}
+	return d.DialContext
+}
+
+// Address returns the member's host:port.
+func (e *Endpoint) Address() string { return e.address }
+
+// InFlight returns how many requests have a connection now.
+func (e *Endpoint) InFlight() int { return int(e.inFlight.Load()) }
+
+// Stats returns a snapshot.
+func (e *Endpoint) Stats() Stats {
+	e.mu.Lock()
+	open, kept := e.open, len(e.kept)
+	e.mu.Unlock()
+	return Stats{
+		Open: open, Kept: kept, InFlight: e.InFlight(),
+		Dials: e.counts.dials.Load(), DialFailures: e.counts.dialFailures.Load(),
+		Reuses: e.counts.reuses.Load(), Stale: e.counts.stale.Load(),
+		Probes: e.counts.probes.Load(), ProbeFailures: e.counts.probeFailures.Load(),
+		Busy: e.counts.busy.Load(),
+	}
+}
+
+// Close closes the kept connections and returns when the endpoint's timer has
+// ended. Connections in use are closed when their requests end; new requests
+// fail with [Closed].
+func (e *Endpoint) Close() {
+	e.mu.Lock()
+	e.closed = true
+	e.disarm()
+	e.mu.Unlock()
+	e.CloseKept()
+	e.sweeps.Wait()
+}

@@ -1,0 +1,182 @@
+package endpoint
+
+import (
+	"context"
+	"time"
+
+	"github.com/understudy-lb/understudy/proxy/http1"
+)
+
+// Send gets a connection to the member and writes first to it: the head of a
+// request and as much of its body as the caller has collected. As long as
+// nothing was written it tries again as Config.Retries says. The caller owns
+// the connection until its Done or Close; if there is a failure there is no
+// connection, except after [WriteMidway], where a reply may be waiting: then
+// there are both.
+//
+// ctx bounds the wait for a connection and the dial, not what follows.
+func (e *Endpoint) Send(ctx context.Context, first []byte) (*Conn, *Failure) {
+	if f := e.getSlot(ctx); f != nil {
+		return nil, f
+	}
+	for try := 1; ; try++ {
+		c, f := e.attempt(ctx, first)
+		if f == nil {
+			c.tries = try
+			return c, nil
+		}
+		f.Tries = try
+		if c != nil {
+			c.tries = try
+			return c, f
+		}
+		if try >= e.retries || f.Kind == Canceled || f.Kind == Closed || !e.pause(ctx) {
+			e.freeSlot()
+			return nil, f
+		}
+	}
+}
+
+// attempt is one try: kept connections, then at most one new one.
+func (e *Endpoint) attempt(ctx context.Context, first []byte) (*Conn, *Failure) {
+	probe := true // until the member has shown that it lives
+	for {
+		c := e.take(time.Now())
+		if c == nil {
+			break
+		}
+		if probe {
+			answered, usable := e.check(c)
+			probe = !answered
+			if !usable {
+				c.drop()
+				continue
+			}
+		}
+		e.counts.reuses.Add(1)
+		f := e.write(c, first)
+		if f == nil || f.Kind != Unsent {
+			return c, f
+		}
+		e.counts.stale.Add(1)
+		c.drop()
+	}
+	c, f := e.connectTo(ctx)
+	if f != nil {
+		return nil, f
+	}
+	if probe {
+		if c, f = e.checkNew(ctx, c); f != nil {
+			return nil, f
+		}
+	}
+	if f := e.write(c, first); f != nil {
+		if f.Kind == Unsent {
+			c.drop()
+			return nil, f
+		}
+		return c, f
+	}
+	return c, nil
+}
+
+// write writes first, to a connection that was looked at.
+func (e *Endpoint) write(c *Conn, first []byte) *Failure {
+	c.interims, c.head = 0, false
+	c.spoilt.Store(false)
+	n, err := c.wire.Write(first)
+	c.sent.Store(int64(n))
+	switch {
+	case err == nil:
+		return nil
+	case n == 0:
+		return c.failure(Unsent, err)
+	}
+	return c.failure(WriteMidway, err)
+}
+
+// connectTo dials.
+func (e *Endpoint) connectTo(ctx context.Context) (*Conn, *Failure) {
+	e.mu.Lock()
+	closed := e.closed
+	e.mu.Unlock()
+	if closed {
+		return nil, e.fail(Closed, errClosed)
+	}
+	dctx := ctx
+	if e.connect > 0 {
+		var cancel context.CancelFunc
+		dctx, cancel = context.WithTimeout(ctx, e.connect)
+		defer cancel()
+	}
+	e.counts.dials.Add(1)
+	nc, err := e.dial(dctx, "tcp", e.address)
+	if err != nil {
+		e.counts.dialFailures.Add(1)
+		return nil, e.fail(dialKind(ctx, err), err)
+	}
+	e.mu.Lock()
+	e.open++
+	e.mu.Unlock()
+	return &Conn{e: e, wire: http1.NewConn(nc, e.wire), born: time.Now()}, nil
+}
+
+func (e *Endpoint) fail(k Kind, err error) *Failure {
+	return &Failure{Kind: k, Address: e.address, Err: err}
+}
+
+// getSlot waits for the right to have one more request in flight.
+func (e *Endpoint) getSlot(ctx context.Context) *Failure {
+	if err := ctx.Err(); err != nil {
+		return e.fail(Canceled, err)
+	}
+	if e.slots != nil {
+		select {
+		case e.slots <- struct{}{}:
+		default:
+			if f := e.waitSlot(ctx); f != nil {
+				return f
+			}
+		}
+	}
+	e.inFlight.Add(1)
+	return nil
+}
+
+func (e *Endpoint) waitSlot(ctx context.Context) *Failure {
+	if e.acquire > 0 {
+		t := time.NewTimer(e.acquire)
+		defer t.Stop()
+		select {
+		case e.slots <- struct{}{}:
+			return nil
+		case <-ctx.Done():
+			return e.fail(Canceled, ctx.Err())
+		case <-t.C:
+		}
+	}
+	e.counts.busy.Add(1)
+	return e.fail(Busy, errBusy)
+}
+
+func (e *Endpoint) freeSlot() {
+	e.inFlight.Add(-1)
+	if e.slots != nil {
+		<-e.slots
+	}
+}
+
+// pause waits before another try and reports whether there is to be one.
+func (e *Endpoint) pause(ctx context.Context) bool {
+	if e.interval < 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(e.interval)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
