@@ -343,27 +343,29 @@ func (q *search) signed(v []byte) bool {
 	return ok
 }
 
-// looksSigned reports whether v, which did not verify, was meant to: it is long
-// enough, and begins as a time between 2001 and 2096 does in base64, give or
-// take one byte, so that it does not matter which byte of a good value was
-// changed. A plain id passes for it once in some thousand.
+// looksSigned reports whether v, which did not verify, was meant to, as it
+// stands or percent-encoded.
 func (q *search) looksSigned(v []byte) bool {
-	if bytes.IndexByte(v, '%') >= 0 {
-		if u := unescape(q.scratch.buf[:], v); u != nil {
-			v = u
-		}
-	}
+	digit := &q.codec.base64.digit
+	return beginsWithTime(digit, v) ||
+		bytes.IndexByte(v, '%') >= 0 && beginsWithTime(digit, unescape(q.scratch.buf[:], v))
+}
+
+// beginsWithTime reports whether v is long enough for a signed value and begins
+// as a time between 2001 and 2096 does in base64, give or take one byte, so that
+// it does not matter which byte of a good value was changed. A plain id that is
+// long enough passes for it once in some thousand.
+func beginsWithTime(digit *[256]byte, v []byte) bool {
 	if len(v) < minSigned {
 		return false
 	}
-	// Three digits of ASCII, 0011dddd, the first of them 1 or 2, are the bits
+	// Three digits of ASCII, 0011dddd, the first of them 1, 2 or 3, are the bits
 	// 001100 dd0011 dddd00 11dddd.
-	digit := &q.codec.base64.digit
 	match := 0
 	if v[0] == 'M' {
 		match++
 	}
-	if v[1] == 'T' || v[1] == 'j' {
+	if v[1] == 'T' || v[1] == 'j' || v[1] == 'z' {
 		match++
 	}
 	if d := digit[v[2]]; d < 40 && d&3 == 0 {
