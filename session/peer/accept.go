@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -74,9 +76,12 @@ func (s *Set) greet(raw net.Conn) {
 		c.run()
 		return
 	}
-	if _, ok := errors.AsType[refusal](err); ok {
+	switch _, refused := errors.AsType[refusal](err); {
+	case refused:
 		s.stats.refused.Add(1)
-	} else {
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		s.stats.abandoned.Add(1)
+	default:
 		s.stats.garbage.Add(1)
 	}
 	s.discard(raw)
@@ -136,6 +141,9 @@ func (s *Set) welcome(raw net.Conn) (*Conn, error) {
 	if r.Verdict != accepted {
 		r.Version = 0
 	}
+	if r.Verdict == accepted {
+		defer l.greeted()
+	}
 	if _, err := nc.Write(r.append(nil)); err != nil {
 		return nil, err
 	}
@@ -182,5 +190,13 @@ func (l *link) judge(gen uint64) (verdict, uint64) {
 		return staleGen, max(known, l.floor)
 	}
 	l.floor = max(l.floor, gen)
+	l.greeting++
 	return accepted, gen
+}
+
+// greeted ends what an accepting judge began.
+func (l *link) greeted() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.greeting--
 }

@@ -45,8 +45,8 @@ func (s *Set) keep(ctx context.Context, l *link) {
 		case c != nil:
 			s.wg.Go(c.run) // this goroutine is one of wg, so wg is not at zero
 			continue
-		case err == nil || ctx.Err() != nil:
-			continue // overtaken by a connection from the other side, or not wanted any more
+		case ctx.Err() != nil:
+			return
 		}
 		pause = longer(pause)
 		if !passing(err) || time.Since(lonely) > 2*s.handshakeTimeout {
@@ -60,6 +60,9 @@ func (s *Set) keep(ctx context.Context, l *link) {
 // hear of this member. It is alive, and a driver that waits for it to compare
 // should go on waiting.
 func passing(err error) bool {
+	if errors.Is(err, errOvertaken) {
+		return true
+	}
 	r, ok := errors.AsType[refusal](err)
 	return ok && (r.verdict == staleGen || r.verdict == unlisted)
 }
@@ -84,6 +87,9 @@ func rest(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+// errOvertaken: there is a connection from the other side, or almost.
+var errOvertaken = errors.New("overtaken by a connection from there")
 
 // errReplaced: another boot of the name has the address (C5, D12).
 var errReplaced = errors.New("another boot of it answers")
@@ -126,8 +132,7 @@ func (l *link) current() *Conn {
 	return l.conn
 }
 
-// connect dials once. Without a connection and without an error there was one
-// from the other side meanwhile.
+// connect dials once.
 func (s *Set) connect(ctx context.Context, l *link) (*Conn, error) {
 	l.mu.Lock()
 	addr := l.addr
@@ -198,7 +203,7 @@ func checkName(want, there ID) error {
 func (s *Set) introduce(l *link, raw, nc net.Conn) (*Conn, error) {
 	gen := l.propose(s.self)
 	if gen == 0 {
-		return nil, nil
+		return nil, errOvertaken
 	}
 	defer l.withdraw()
 	h := hello{Min: MinVersion, Max: MaxVersion, Cluster: s.cluster, Self: s.self, Want: l.id, Gen: gen}
@@ -223,7 +228,7 @@ func (s *Set) introduce(l *link, raw, nc net.Conn) (*Conn, error) {
 	}
 	c := newConn(s, l, gen, r.Version, raw, nc)
 	if !l.install(c) {
-		return nil, nil
+		return nil, errOvertaken
 	}
 	_, err = nc.Write(appendConfirm(nil, gen))
 	if err = errors.Join(err, raw.SetDeadline(time.Time{})); err != nil {
@@ -232,11 +237,12 @@ func (s *Set) introduce(l *link, raw, nc net.Conn) (*Conn, error) {
 	return c, nil
 }
 
-// propose chooses a generation, unless there is a connection: then it is 0.
+// propose chooses a generation, unless there is a connection or the other side
+// is about to make one: then it is 0.
 func (l *link) propose(self ID) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.conn != nil {
+	if l.conn != nil || l.greeting > 0 {
 		return 0
 	}
 	l.proposed = nextGen(max(l.floor, l.accepted), self, l.id)

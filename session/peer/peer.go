@@ -200,6 +200,7 @@ type Stats struct {
 	Accepted  uint64 // connections taken from the listener
 	Garbage   uint64 // of these closed: not TLS, wrong certificate, malformed or late hello; also connections broken by a malformed frame
 	Refused   uint64 // well-formed handshakes refused: other cluster, other or unknown member, version, generation
+	Abandoned uint64 // closed by the dialler in between, as members do whose dials cross
 	Crowded   uint64 // connections closed because too many handshakes were under way
 	Dials     uint64 // dials begun
 	Opened    uint64 // connections that reached Open

@@ -47,7 +47,7 @@ type Set struct {
 
 // counters are what Stats reads.
 type counters struct {
-	accepted, garbage, refused, crowded, dials, opened, broken, silent atomic.Uint64
+	accepted, garbage, refused, abandoned, crowded, dials, opened, broken, silent atomic.Uint64
 	framesIn, framesOut, bytesIn, bytesOut, writes                     atomic.Uint64
 }
 
@@ -66,6 +66,7 @@ type link struct {
 	accepted uint64             // that generation
 	floor    uint64             // highest generation heard of or proposed
 	proposed uint64             // sent in a hello that is not answered yet; 0 if there is none
+	greeting int    // hellos from there that were accepted and are not confirmed yet
 	state    State
 	err      error // of the last dial or connection
 }
@@ -247,7 +248,7 @@ func (s *Set) Status() []Status {
 func (s *Set) Stats() Stats {
 	c := &s.stats
 	return Stats{
-		Accepted: c.accepted.Load(), Garbage: c.garbage.Load(), Refused: c.refused.Load(), Crowded: c.crowded.Load(),
+		Accepted: c.accepted.Load(), Garbage: c.garbage.Load(), Refused: c.refused.Load(), Abandoned: c.abandoned.Load(), Crowded: c.crowded.Load(),
 		Dials: c.dials.Load(), Opened: c.opened.Load(), Broken: c.broken.Load(), Silent: c.silent.Load(),
 		FramesIn: c.framesIn.Load(), FramesOut: c.framesOut.Load(),
 		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(), Writes: c.writes.Load(),
