@@ -175,14 +175,15 @@ func (b *Balancer) Pick(r Request) (Lease, error) {
 		m.trialAt = now
 	}
 	m.served++
-	if !r.Session && len(r.Primary) == 0 {
+	fresh := !r.Session && len(r.Primary) == 0
+	if fresh {
 		m.sessions++
 	}
 	m.busy++
 	m.maxBusy = max(m.maxBusy, m.busy)
 	b.account(m)
 	r.Round.add(m.slot)
-	return Lease{b: b, m: m, life: m.life, reason: why}, nil
+	return Lease{b: b, m: m, life: m.life, reason: why, fresh: fresh}, nil
 }
 
 // Serves reports whether a session that names route would be served by it now:
@@ -312,6 +313,7 @@ type Lease struct {
 	m      *member
 	life   uint32
 	reason Reason
+	fresh  bool // counted as a new session
 }
 
 // Route returns the route of the leased member.
@@ -328,8 +330,8 @@ func (l Lease) Value() any { return l.m.Value }
 func (l Lease) Reason() Reason { return l.reason }
 
 // Done ends the lease and records how the exchange went. If the member was
-// cleared or removed meanwhile the outcome is counted and has no other effect: it
-// says nothing of the member that is there now. Done does not allocate.
+// cleared or removed meanwhile the outcome is ignored: it says nothing of the
+// member that is there now. Done does not allocate.
 func (l Lease) Done(o Outcome) {
 	if l.b == nil {
 		return
@@ -338,6 +340,10 @@ func (l Lease) Done(o Outcome) {
 	defer l.b.mu.Unlock()
 	l.m.busy--
 	if l.life != l.m.life {
+		return
+	}
+	if o == Unused {
+		l.m.undo(l.fresh)
 		return
 	}
 	l.m.result(l.b, o, time.Now())

@@ -76,9 +76,13 @@ const (
 	ClientFailed
 
 	// Refused: the member answered that it did not execute the request
-	// (design.md D8), or had no free connection, or its reply was a soft
-	// fail_on_status. It lives, so it is as after OK.
+	// (design.md D8), or with a soft fail_on_status. It lives, so it is as after
+	// OK.
 	Refused
+
+	// Busy: there was no free connection to the member in time. Nothing is known
+	// of it; other requests may be luckier.
+	Busy
 
 	// Failed: the connection broke, or the member spoke nonsense. It is in error
 	// if no other request is running on it, or if it has failed for
@@ -105,7 +109,7 @@ const (
 
 // String returns the name of the outcome in lower case.
 func (o Outcome) String() string {
-	return [...]string{"ok", "client failed", "refused", "failed", "unreachable", "status failed", "reply timeout", "unused"}[o]
+	return [...]string{"ok", "client failed", "refused", "busy", "failed", "unreachable", "status failed", "reply timeout", "unused"}[o]
 }
 
 // A Member is one server behind a balancer, as configured.
@@ -171,12 +175,8 @@ func (m *member) result(b *Balancer, o Outcome, now time.Time) {
 			m.errors++
 			m.fail(now)
 		}
-	case Unused:
-		m.served--
-		m.lbValue -= min(m.mult, m.lbValue)
-		if m.state == StateProbe {
-			m.state = StateRecover
-		}
+	case Busy, Unused:
+		m.reopen()
 	}
 }
 
@@ -184,6 +184,23 @@ func (m *member) result(b *Balancer, o Outcome, now time.Time) {
 func (m *member) answered() {
 	if m.state != StateError {
 		m.state = StateOK
+	}
+}
+
+// undo takes back what Pick counted.
+func (m *member) undo(fresh bool) {
+	m.served--
+	if fresh {
+		m.sessions--
+	}
+	m.lbValue -= min(m.mult, m.lbValue)
+	m.reopen()
+}
+
+// reopen lets another request be the trial that this one was not.
+func (m *member) reopen() {
+	if m.state == StateProbe {
+		m.state = StateRecover
 	}
 }
 
