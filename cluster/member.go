@@ -1,0 +1,254 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// State is what a member says of itself. The zero value is Starting.
+type State uint8
+
+// The states of a member. Whoever sees a state it does not know, from a newer
+// version, sees Starting.
+const (
+	Starting   State = iota // not ready: it serves nobody yet
+	Running                 // serves
+	Draining                // takes no new sessions and will leave
+	Overloaded              // takes no new sessions until it says Running
+)
+
+// String returns the name of the state in lower case.
+func (s State) String() string {
+	switch s {
+	case Running:
+		return "running"
+	case Draining:
+		return "draining"
+	case Overloaded:
+		return "overloaded"
+	default:
+		return "starting"
+	}
+}
+
+// A Member is one boot of one process of the cluster.
+type Member struct {
+	// Name is the member's own name, which is the route in session cookies: 1
+	// to 63 visible ASCII characters, no "!", not NONE (D1).
+	Name string
+
+	// Boot tells one start of the process from the next. No boot of a name has
+	// the number of another.
+	Boot uint32
+
+	// Gossip is where the cluster reaches the member, host:port with an IP
+	// address. The cluster sets it.
+	Gossip string
+
+	// HTTP and Replication are where its handlers and its replication listen,
+	// host:port; "" if they do not.
+	HTTP, Replication string
+
+	// Machine is what the member shares with others that die with it; "" if
+	// nothing is known.
+	Machine string
+
+	// Group is its replication group, SecondaryGroup the group it would rather
+	// have its secondaries in; "" if none.
+	Group, SecondaryGroup string
+
+	// State is what the member last said of itself.
+	State State
+
+	// Proxy marks a member that only watches and holds no sessions.
+	Proxy bool
+}
+
+// ID returns name#boot, by which the inside of the cluster knows the member
+// (D12).
+func (m Member) ID() string { return m.Name + "#" + strconv.FormatUint(uint64(m.Boot), 10) }
+
+// parseID is the inverse of Member.ID.
+func parseID(id string) (name string, boot uint32, err error) {
+	i := strings.LastIndexByte(id, '#')
+	if i < 0 {
+		return "", 0, fmt.Errorf("member id %.80q has no #", id)
+	}
+	if err := checkName(id[:i]); err != nil {
+		return "", 0, err
+	}
+	n, err := strconv.ParseUint(id[i+1:], 10, 32)
+	if err != nil || strconv.FormatUint(n, 10) != id[i+1:] {
+		return "", 0, fmt.Errorf("member id %q has no boot number", id)
+	}
+	return id[:i], uint32(n), nil
+}
+
+// maxName is the length of a member name in bytes (D1).
+const maxName = 63
+
+// checkName tells what is wrong with the name of a member (D1).
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("a member needs a name")
+	case len(name) > maxName:
+		return fmt.Errorf("name %.80q has %d bytes, want at most %d", name, len(name), maxName)
+	case name == "NONE":
+		return errors.New(`the name "NONE" means that there is no member`)
+	}
+	for _, c := range []byte(name) {
+		if c <= ' ' || c > '~' || c == '!' {
+			return fmt.Errorf("name %q has the character %q", name, rune(c))
+		}
+	}
+	return nil
+}
+
+// What a member tells of itself goes with every gossip message about it, as
+// metadata. Name, boot and gossip address are in the message itself; the rest is
+//
+//	version  1 byte, metaVersion
+//	state    1 byte
+//	flags    1 byte, metaProxy
+//	start    8 bytes, big endian: milliseconds since 1970
+//	HTTP, Replication, Machine, Group, SecondaryGroup: each 1 byte of length
+//	         and that many bytes
+//
+// A later version may add fields at the end, which this one skips. A change of
+// what is here raises metaVersion.
+const (
+	metaVersion = 1
+	metaProxy   = 1 << 0
+
+	metaFixed = 11  // bytes before the strings
+	metaMax   = 512 // bytes: what memberlist carries
+)
+
+// An entry is a member with what only this package wants to know.
+type entry struct {
+	Member
+	start int64 // Unix time of the boot in ms, by the member's clock
+}
+
+// older tells whether e is the older of two boots of one name (D12).
+func (e entry) older(than entry) bool {
+	if e.start != than.start {
+		return e.start < than.start
+	}
+	return e.Boot < than.Boot
+}
+
+// encodeMeta returns the metadata of e. The error names the fields to shorten.
+func encodeMeta(e entry) ([]byte, error) {
+	fields := [...]struct{ name, value string }{
+		{"HTTP", e.HTTP},
+		{"Replication", e.Replication},
+		{"Machine", e.Machine},
+		{"Group", e.Group},
+		{"SecondaryGroup", e.SecondaryGroup},
+	}
+	b := make([]byte, metaFixed, metaMax)
+	b[0] = metaVersion
+	b[1] = byte(e.State)
+	if e.Proxy {
+		b[2] = metaProxy
+	}
+	binary.BigEndian.PutUint64(b[3:], uint64(e.start))
+	sizes := ""
+	for _, f := range fields {
+		if len(f.value) > 255 {
+			return nil, fmt.Errorf("%s has %d bytes, want at most 255", f.name, len(f.value))
+		}
+		b = append(append(b, byte(len(f.value))), f.value...)
+		sizes += fmt.Sprintf(", %s %d", f.name, len(f.value))
+	}
+	if len(b) > metaMax {
+		return nil, fmt.Errorf("what the member announces has %d bytes, want at most %d%s", len(b), metaMax, sizes)
+	}
+	return b, nil
+}
+
+// decodeMeta returns the member with that id and gossip address which meta
+// describes. Nothing of it is trusted; nothing of meta is retained.
+func decodeMeta(id, gossip string, meta []byte) (entry, error) {
+	name, boot, err := parseID(id)
+	if err != nil {
+		return entry{}, err
+	}
+	e := entry{Member: Member{Name: name, Boot: boot, Gossip: gossip}}
+	if err := checkAddress(gossip); err != nil {
+		return entry{}, fmt.Errorf("gossip address: %w", err)
+	}
+	switch {
+	case len(meta) < metaFixed:
+		return entry{}, fmt.Errorf("metadata has %d bytes", len(meta))
+	case len(meta) > metaMax:
+		return entry{}, fmt.Errorf("metadata has %d bytes, want at most %d", len(meta), metaMax)
+	case meta[0] != metaVersion:
+		return entry{}, fmt.Errorf("metadata has version %d, want %d", meta[0], metaVersion)
+	}
+	if e.State = State(meta[1]); e.State > Overloaded {
+		e.State = Starting
+	}
+	e.Proxy = meta[2]&metaProxy != 0
+	e.start = int64(binary.BigEndian.Uint64(meta[3:]))
+	rest := meta[metaFixed:]
+	for _, f := range []struct {
+		name    string
+		to      *string
+		address bool
+	}{
+		{"HTTP", &e.HTTP, true},
+		{"Replication", &e.Replication, true},
+		{"Machine", &e.Machine, false},
+		{"Group", &e.Group, false},
+		{"SecondaryGroup", &e.SecondaryGroup, false},
+	} {
+		if len(rest) == 0 || len(rest) < 1+int(rest[0]) {
+			return entry{}, fmt.Errorf("metadata ends within %s", f.name)
+		}
+		end := 1 + int(rest[0])
+		*f.to, rest = string(rest[1:end]), rest[end:]
+		check := checkText
+		if f.address {
+			check = checkAddress
+		}
+		if *f.to == "" {
+			continue
+		}
+		if err := check(*f.to); err != nil {
+			return entry{}, fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	return e, nil
+}
+
+// checkAddress tells what is wrong with a host:port that somebody announces.
+func checkAddress(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("address %.80q is not host:port", s)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("address %.80q has no port number", s)
+	}
+	if host == "" || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("address %.80q has no host", s)
+	}
+	return nil
+}
+
+// checkText tells what is wrong with a word that is shown to people.
+func checkText(s string) error {
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+		return fmt.Errorf("%.80q is not text", s)
+	}
+	return nil
+}
