@@ -1,0 +1,97 @@
+package status
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A Collector gives a snapshot's numbers to Prometheus. Its labels are worker and
+// member alone, so there are as many series as members.
+type Collector struct {
+	snapshot func() Snapshot
+	metrics  []metric
+	gossip   *prometheus.Desc
+}
+
+// metric is one number of every member.
+type metric struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(Member) (v float64, ok bool)
+}
+
+// NewCollector returns a collector that calls snapshot at each scrape.
+func NewCollector(snapshot func() Snapshot) *Collector {
+	c := &Collector{
+		snapshot: snapshot,
+		gossip:   prometheus.NewDesc("understudy_gossip_members", "Members that gossip knows, proxies included.", nil, nil),
+	}
+	gauge := func(name, help string, value func(Member) float64) {
+		c.add(prometheus.GaugeValue, name, help, value)
+	}
+	counter := func(name, help string, value func(Member) uint64) {
+		c.add(prometheus.CounterValue, name+"_total", help, func(m Member) float64 { return float64(value(m)) })
+	}
+	gauge("in_service", "1 if the member gets requests, if only those of its sessions.", func(m Member) float64 {
+		if m.InService {
+			return 1
+		}
+		return 0
+	})
+	gauge("in_flight", "Requests under way.", func(m Member) float64 { return float64(m.InFlight) })
+	gauge("connections", "Open connections, busy and idle.", func(m Member) float64 { return float64(m.Open) })
+	counter("requests", "Requests sent; each attempt counts.", func(m Member) uint64 { return m.Served })
+	counter("new_sessions", "Requests sent that had no session.", func(m Member) uint64 { return m.NewSessions })
+	counter("errors", "Attempts that failed.", func(m Member) uint64 { return m.Errors })
+	counter("client_errors", "Attempts that ended because the client was gone.", func(m Member) uint64 { return m.ClientErrors })
+	counter("retries", "Attempts that followed a failure.", func(m Member) uint64 { return m.Retries })
+	counter("read_bytes", "Bytes read from the member.", func(m Member) uint64 { return m.BytesRead })
+	counter("written_bytes", "Bytes written to the member.", func(m Member) uint64 { return m.BytesWritten })
+	gauge("sessions", "Live sessions of which the member is the primary, if it says so.", func(m Member) float64 { return float64(m.Sessions) })
+	last := &c.metrics[len(c.metrics)-1]
+	last.value = func(m Member) (float64, bool) { return float64(m.Sessions), m.Sessions != Unknown }
+	return c
+}
+
+func (c *Collector) add(kind prometheus.ValueType, name, help string, value func(Member) float64) {
+	c.metrics = append(c.metrics, metric{
+		desc:  prometheus.NewDesc("understudy_member_"+name, help, []string{"worker", "member"}, nil),
+		kind:  kind,
+		value: func(m Member) (float64, bool) { return value(m), true },
+	})
+}
+
+// Describe implements [prometheus.Collector].
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range c.metrics {
+		ch <- m.desc
+	}
+	ch <- c.gossip
+}
+
+// Collect implements [prometheus.Collector].
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	s := c.snapshot()
+	type series struct{ worker, member string }
+	seen := map[series]bool{}
+	for _, w := range s.Workers {
+		for _, m := range w.Members {
+			is := series{label(w.Name), label(m.Name)}
+			if seen[is] {
+				continue // a scrape with a series twice is refused as a whole
+			}
+			seen[is] = true
+			for _, metric := range c.metrics {
+				if v, ok := metric.value(m); ok {
+					ch <- prometheus.MustNewConstMetric(metric.desc, metric.kind, v, is.worker, is.member)
+				}
+			}
+		}
+	}
+	ch <- prometheus.MustNewConstMetric(c.gossip, prometheus.GaugeValue, float64(len(s.Gossip)))
+}
+
+// label makes a name from a file fit for Prometheus, which panics on a label that
+// is not UTF-8.
+func label(s string) string { return strings.ToValidUTF8(s, "\ufffd") }

@@ -1,0 +1,85 @@
+// Package status shows how a proxy and its members stand: a page for people,
+// JSON, Prometheus, health checks and profiles, for the admin listener
+// (design.md 5).
+//
+// It knows nothing of the proxy: whoever serves fills in a [Snapshot] each time
+// one is asked for. Everything here reads; nothing changes anything.
+package status
+
+import (
+	"time"
+)
+
+// Unknown is the value of a count that is not known.
+const Unknown = -1
+
+// A Snapshot is the state of a proxy at one moment. It is not retained.
+type Snapshot struct {
+	Proxy   string    // what to call this proxy, such as its first listener; may be empty
+	Version string    // may be empty
+	Started time.Time // when the proxy began; zero if not known
+	Workers []Worker  // in the order of worker.list
+	Gossip  []Node    // everybody whom gossip knows, proxies included; nil without gossip
+}
+
+// A Worker is a balancer or a single server that requests can be mapped to.
+type Worker struct {
+	Name    string
+	Type    string // "lb", "http"
+	Method  string // of a balancer, such as "Request"; else empty
+	Members []Member
+}
+
+// A Member is one server behind a worker.
+type Member struct {
+	Name    string // the worker's name, or an app node's that came by gossip; not empty
+	Route   string // by which sessions name it
+	Address string // host:port
+	Boot    uint32 // of an app node; zero if not known
+
+	Activation string // ACT, DIS or STP
+	State      string // as mod_jk shows it: OK, OK/IDLE, ERR, ERR/REC, ERR/FRC, ERR/PRB
+	Phase      string // what gossip says: running, draining, overloaded, starting; empty without gossip
+	InService  bool   // gets requests, if only those of its sessions
+	ByGossip   bool   // it is not in the file
+
+	LBFactor int
+	LBValue  uint64 // load value; the lowest is chosen next
+
+	Sessions    int64 // live sessions that it holds as primary; [Unknown] if it does not say
+	InFlight    int
+	MaxInFlight int
+	Open        int // connections, busy and idle
+
+	Served       uint64 // requests sent to it, each attempt counts
+	NewSessions  uint64 // those without a session
+	Errors       uint64
+	ClientErrors uint64
+	Retries      uint64 // attempts that followed a failure on the same or another member
+	BytesRead    uint64 // from the member
+	BytesWritten uint64 // to the member
+
+	LastError   string    // text of the last error, also if it worked since; empty if none
+	LastErrorAt time.Time // zero if none
+	RecoverIn   time.Duration
+}
+
+// A Node is somebody whom gossip knows.
+type Node struct {
+	Name    string
+	Boot    uint32
+	Address string // of its gossip
+	State   string // starting, running, draining, overloaded
+	Proxy   bool   // it serves no sessions
+}
+
+// InService returns how many members of the worker get requests.
+func (w Worker) InService() int {
+	n := 0
+	for _, m := range w.Members {
+		if m.InService {
+			n++
+		}
+	}
+	return n
+}
