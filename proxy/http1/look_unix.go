@@ -6,8 +6,6 @@ import (
 	"io"
 	"os"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // initRaw gets at the descriptor of a TCP connection.
@@ -62,17 +60,4 @@ func (c *Conn) lookRaw() Sight {
 		return Closed
 	}
 	return c.rawSight
-}
-
-// lookOnce is the callback of lookRaw. Go's sockets do not block.
-func (c *Conn) lookOnce(fd uintptr) {
-	n, _, err := unix.Recvfrom(int(fd), c.one[:], unix.MSG_PEEK)
-	switch {
-	case err == unix.EAGAIN || err == unix.EINTR: //nolint:errorlint // a system call returns it bare
-		c.rawSight = Quiet
-	case err != nil || n == 0:
-		c.rawSight = Closed
-	default:
-		c.rawSight = Readable
-	}
 }
