@@ -1,0 +1,190 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/understudy-lb/understudy/cluster"
+	"github.com/understudy-lb/understudy/cookie"
+)
+
+// Defaults of [Config].
+const (
+	DefaultCookie      = "JSESSIONID"
+	DefaultParam       = "jsessionid"
+	DefaultIdleTimeout = time.Hour      // SESS-70
+	DefaultLifetime    = 24 * time.Hour // also how long a tombstone is kept
+	DefaultSweep       = time.Minute    // SESS-71
+	DefaultBuffer      = 8192           // SESS-9
+	DefaultMaxBytes    = 12 << 20       // one frame to a peer carries a whole session
+	DefaultAckTimeout  = 500 * time.Millisecond
+)
+
+// A Cluster says who the members are. [*cluster.Cluster] is one.
+type Cluster interface {
+	// Self returns this member.
+	Self() cluster.Member
+
+	// Members returns the living members with this one. The slice is never
+	// written again.
+	Members() []cluster.Member
+
+	// Subscribe returns a channel of capacity one that has a token after the
+	// members have changed, until stop is called.
+	Subscribe() (changed <-chan struct{}, stop func())
+
+	// Gone reports whether the member name#boot is proven gone: it left, or
+	// another boot of its name has replaced it. Silence proves nothing.
+	Gone(id string) bool
+
+	// SetState announces this member's state to the others.
+	SetState(cluster.State)
+}
+
+// Config sets up a [Manager].
+type Config struct {
+	// Cluster says who the members are. It is required. The manager announces
+	// [cluster.Running] when it is ready, and [cluster.Draining] when it is
+	// closed.
+	Cluster Cluster
+
+	// Codec signs and verifies the cookie. It is required.
+	Codec *cookie.Codec
+
+	// Listener takes the connections of the other members, at the address that
+	// Self().Replication announces. It is required; the manager closes it.
+	Listener net.Listener
+
+	// Dial connects to another member's replication address. If nil, it is
+	// that of a [net.Dialer].
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+
+	// Keys are the cluster's secrets for replication, newest first, each of 32
+	// bytes (D11). Without keys a Listener outside loopback is an error.
+	Keys [][]byte
+
+	// Cookie is the cookie's name and Param that of the path parameter, as
+	// every proxy in front must know them (SESS-51). If empty, they are
+	// "JSESSIONID" and "jsessionid".
+	Cookie, Param string
+
+	// Path is the path of the cookie. If empty, it is "/".
+	Path string
+
+	// Secure marks every cookie Secure. If false, only those of requests that
+	// came by TLS to this process, or with TrustForwarded to the proxy, are.
+	Secure bool
+
+	// TrustForwarded believes X-Forwarded-Proto, because only our own proxy can
+	// reach this process (I17).
+	TrustForwarded bool
+
+	// URLRewriting lets clients without cookies carry the session in links
+	// (SESS-49): [Session.EncodeURL] rewrites, and a path parameter is believed
+	// if the request has no valid cookie.
+	URLRewriting bool
+
+	// IdleTimeout ends a session that was not used for so long; each session
+	// can have its own ([Session.SetIdleTimeout]). If zero, it is one hour. At
+	// least a second.
+	IdleTimeout time.Duration
+
+	// Lifetime ends a session so long after it was created, used or not. It is
+	// also how long it is remembered that a session was invalidated, so no
+	// cookie outlives it. If zero, it is 24 hours; at least IdleTimeout.
+	Lifetime time.Duration
+
+	// SweepInterval is the pause between two searches for expired sessions. An
+	// expired session is never served; it only takes memory until the next
+	// search. If zero, it is one minute.
+	SweepInterval time.Duration
+
+	// AckTimeout is how long an answer of another member is waited for before
+	// the connection to it is broken (C4). All members need the same. If zero,
+	// it is 500 ms.
+	AckTimeout time.Duration
+
+	// Placement chooses among equal candidates for the secondary.
+	Placement Placement
+
+	// Buffer is how many bytes of a reply are held until it must be committed
+	// before the handler returns. If zero, it is 8192; a negative value
+	// commits with the first byte.
+	Buffer int
+
+	// MaxBytes bounds the encoded attributes of one session with their names.
+	// If zero, it is 12 MiB; at most that.
+	MaxBytes int
+
+	// OnConflict is called, after the heal of a partition, for each session of
+	// which this member knows that changes accepted on the other side of it
+	// were lost (G4). It must not block. If nil, they are only logged and
+	// counted.
+	OnConflict func(Conflict)
+
+	// Now is the wall clock, for expiry only. If nil, it is time.Now.
+	Now func() time.Time
+
+	// Log gets one line for each change of state, and never an id or a value.
+	Log zerolog.Logger
+}
+
+// A Conflict says what was lost of one session when two sides of a partition
+// met again.
+type Conflict struct {
+	ID    string   // of the session: a secret, not for logs
+	Keys  []string // attributes whose values the side that won does not have
+	Exact bool     // else the other side's values were not at hand, and Keys are all there were
+}
+
+func (c Config) withDefaults() (Config, error) {
+	switch {
+	case c.Cluster == nil:
+		return c, errors.New("session: Config.Cluster is nil")
+	case c.Codec == nil:
+		return c, errors.New("session: Config.Codec is nil")
+	case c.Listener == nil:
+		return c, errors.New("session: Config.Listener is nil")
+	}
+	set(&c.Cookie, DefaultCookie)
+	set(&c.Param, DefaultParam)
+	set(&c.Path, "/")
+	set(&c.IdleTimeout, DefaultIdleTimeout)
+	set(&c.Lifetime, max(DefaultLifetime, c.IdleTimeout))
+	set(&c.SweepInterval, DefaultSweep)
+	set(&c.AckTimeout, DefaultAckTimeout)
+	set(&c.Buffer, DefaultBuffer)
+	set(&c.MaxBytes, DefaultMaxBytes)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	switch {
+	case c.IdleTimeout < time.Second:
+		return c, fmt.Errorf("session: Config.IdleTimeout is %v, want at least 1s", c.IdleTimeout)
+	case c.Lifetime < c.IdleTimeout:
+		return c, fmt.Errorf("session: Config.Lifetime is %v, want at least Config.IdleTimeout, %v", c.Lifetime, c.IdleTimeout)
+	case c.SweepInterval < 0: // H29
+		return c, fmt.Errorf("session: Config.SweepInterval is %v, want a positive time", c.SweepInterval)
+	case c.AckTimeout < 0:
+		return c, fmt.Errorf("session: Config.AckTimeout is %v, want a positive time", c.AckTimeout)
+	case c.MaxBytes < 0 || c.MaxBytes > DefaultMaxBytes:
+		return c, fmt.Errorf("session: Config.MaxBytes is %d, want at most %d", c.MaxBytes, DefaultMaxBytes)
+	case c.Placement > Ring:
+		return c, fmt.Errorf("session: Config.Placement is %d, want Hash or Ring", c.Placement)
+	}
+	c.Buffer = max(c.Buffer, 0)
+	return c, nil
+}
+
+// set gives *p its default.
+func set[T comparable](p *T, def T) {
+	var zero T
+	if *p == zero {
+		*p = def
+	}
+}

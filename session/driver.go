@@ -1,0 +1,266 @@
+package session
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/understudy-lb/understudy/session/owner"
+	"github.com/understudy-lb/understudy/session/peer"
+)
+
+// A call is one request at one session: the machine's [owner.Op], and where its
+// answers go.
+type call struct {
+	op   owner.Op
+	done chan answer // capacity one: the machine says one thing at a time
+
+	accessed int64 // when the session was used before, in milliseconds; 0 if that is not known
+}
+
+type answer struct {
+	handle bool // the handler is to run; else the op is over, or flushed
+	owner.Result
+}
+
+func (m *Manager) newCall() *call {
+	c := &call{done: make(chan answer, 1)}
+	c.op.ID = m.lastOp.Add(1)
+	c.op.Owner = c
+	return c
+}
+
+// inbound is the frame that a step answers.
+type inbound struct {
+	conn     *peer.Conn
+	kind     peer.Kind
+	number   uint64
+	answered bool
+}
+
+// work is what one step needs, kept for the next one.
+type work struct {
+	env     env
+	actions []owner.Action
+}
+
+// step gives the machine one event and does what it says. e.mu must be held; in
+// is the frame that the event comes from, or nil. All that is done under the
+// lock is to queue, so that what leaves is in the order of the steps.
+func (m *Manager) step(e *entry, ev *owner.Event, in *inbound) {
+	w, _ := m.works.Get().(*work)
+	w.env.reset(m, e.id)
+	w.actions = e.machine.Step(&w.env, ev, w.actions[:0])
+	for i := range w.actions {
+		m.perform(e, &w.actions[i], in)
+	}
+	clear(w.actions)
+	m.works.Put(w)
+	m.note(e)
+}
+
+// note keeps what the driver itself remembers of a session. e.mu must be held.
+func (m *Manager) note(e *entry) {
+	r := e.machine.Record()
+	now := roleOf(&r, m.self)
+	if now == primary && e.role == primary && r.Epoch != e.epoch && slices.ContainsFunc(e.copies, func(c owner.Member) bool { return !r.HasCopy(c) }) {
+		m.stats.strikes.Add(1)
+	}
+	e.epoch, e.copies = r.Epoch, r.Copies
+	if now == e.role {
+		return
+	}
+	m.stats.roles[e.role].Add(-1)
+	m.stats.roles[now].Add(1)
+	if now == tombstone {
+		e.buried = max(1, m.uptime())
+	}
+	e.role = now
+}
+
+// perform carries out one action. e.mu must be held.
+func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
+	switch a.Kind {
+	case owner.Send:
+		m.send(e, a, in)
+	case owner.Handle, owner.Reply:
+		if c, ok := a.Op.Owner.(*call); ok {
+			c.done <- answer{a.Kind == owner.Handle, a.Result}
+		}
+	case owner.Wait:
+		m.timers.wait(e.id, a.To, m.promise(a.To))
+	case owner.Report:
+		m.stats.conflicts.Add(1)
+		m.log.Warn().Str("session", mark(e.id)).Stringer("mine", a.Conflict.Mine.Epoch).Stringer("theirs", a.Conflict.Theirs.Epoch).
+			Int("attributes", len(a.Conflict.Lost)).Msg("session conflict: accepted changes are lost")
+		m.timers.conflict(conflictOf(e.id, a.Conflict))
+	case owner.Changed:
+		m.changed(e)
+	}
+}
+
+// send queues one message. e.mu must be held.
+func (m *Manager) send(e *entry, a *owner.Action, in *inbound) {
+	data := appendMessage(nil, e.id, &a.Message)
+	if in != nil && in.kind == peer.Ask && !in.answered && memberOf(in.conn.ID()) == a.To &&
+		(a.Message.Kind == owner.Ack || a.Message.Kind == owner.Refused) {
+		in.answered = true
+		_ = in.conn.Answer(in.number, data) // an error is the end of that connection
+		return
+	}
+	m.stats.count(a.Message.Kind)
+	m.stats.sent.Add(uint64(len(data)))
+	if l := m.links.find(a.To); l != nil {
+		l.send(a.Message.Kind, data)
+	}
+}
+
+// changed sends the new header to members that this one is comparing with: the
+// series may have passed this session already. e.mu must be held.
+func (m *Manager) changed(e *entry) {
+	if m.comparing.Load() == 0 {
+		return
+	}
+	for _, l := range m.links.snapshot() {
+		if c := l.comparing(); c != nil {
+			_ = c.Header(m.compare(e)) // an error is the end of that connection
+		}
+	}
+}
+
+// promise returns how long this member must not promote over p (C3).
+func (m *Manager) promise(p owner.Member) time.Duration {
+	left, _ := m.set.Promise(peerID(p))
+	return left
+}
+
+// conflictOf is what the application hears of a conflict.
+func conflictOf(id string, c *owner.Conflict) Conflict {
+	out := Conflict{ID: id, Exact: c.Exact}
+	for _, a := range c.Lost {
+		out.Keys = append(out.Keys, a.Key)
+	}
+	return out
+}
+
+// env answers the machine for one session, during one step.
+type env struct {
+	m     *Manager
+	id    string
+	known []fact // answers given, which must not change during a step
+}
+
+type fact struct {
+	p owner.Member
+	f owner.Facts
+}
+
+func (v *env) reset(m *Manager, id string) {
+	v.m, v.id, v.known = m, id, v.known[:0]
+}
+
+// Self implements [owner.Env].
+func (v *env) Self() owner.Member { return v.m.self }
+
+// Peer implements [owner.Env].
+func (v *env) Peer(p owner.Member) owner.Facts {
+	for i := range v.known {
+		if v.known[i].p == p {
+			return v.known[i].f
+		}
+	}
+	f := v.m.facts(p)
+	v.known = append(v.known, fact{p, f})
+	return f
+}
+
+// Connected implements [owner.Env].
+func (v *env) Connected() []owner.Member {
+	var up []owner.Member
+	for p := range v.m.links.snapshot() {
+		if v.Peer(p)&owner.Connected != 0 {
+			up = append(up, p)
+		}
+	}
+	return up
+}
+
+// Candidates implements [owner.Env].
+func (v *env) Candidates() []owner.Member {
+	var able []owner.Member
+	for _, c := range Rank(v.m.cluster.Self(), v.m.cluster.Members(), v.id, v.m.placement) {
+		if p := ownerMember(c); v.Peer(p)&owner.Connected != 0 {
+			able = append(able, p)
+		}
+	}
+	return able
+}
+
+// NextReign implements [owner.Env].
+func (v *env) NextReign() owner.Reign {
+	return owner.Reign{Boot: v.m.self.Boot, Seq: v.m.lastReign.Add(1)}
+}
+
+// facts returns how this member stands with p now.
+func (m *Manager) facts(p owner.Member) owner.Facts {
+	var f owner.Facts
+	l := m.links.find(p)
+	if l != nil {
+		up, leased := l.isUp()
+		if up {
+			f |= owner.Connected
+		}
+		if leased {
+			f |= owner.Leased
+		}
+	}
+	if left, connected := m.set.Promise(peerID(p)); left > 0 || connected {
+		f |= owner.Promised
+	}
+	if f&owner.Connected == 0 && (l != nil && l.gone.Load() || m.cluster.Gone(p.String())) {
+		f |= owner.Gone
+	}
+	return f
+}
+
+// living returns the boot of that name to ask first, or nobody.
+func (m *Manager) living(name string) owner.Member {
+	if name == m.self.Name {
+		return m.self
+	}
+	var best owner.Member
+	for _, c := range m.cluster.Members() {
+		if c.Name != name || c.Proxy {
+			continue
+		}
+		p := ownerMember(c)
+		f := m.facts(p)
+		if f&owner.Connected != 0 {
+			return p
+		}
+		if f&owner.Gone == 0 {
+			best = p
+		}
+	}
+	return best
+}
+
+// counters are what [Manager.Stats] reads.
+type counters struct {
+	roles                                               [roles]atomic.Int64
+	created, ended, expired, lost, flagged, conflicts   atomic.Uint64
+	unprotected, flushes, updates, takes, grants        atomic.Uint64
+	strikes, notExecuted, failed, forged, garbage, sent atomic.Uint64
+}
+
+func (c *counters) count(k owner.MessageKind) {
+	switch k {
+	case owner.Update:
+		c.updates.Add(1)
+	case owner.Take:
+		c.takes.Add(1)
+	case owner.Grant:
+		c.grants.Add(1)
+	default:
+	}
+}

@@ -1,0 +1,314 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/understudy-lb/understudy/session/owner"
+)
+
+// errUnsafe is what a handler that ran is told, and then its client, if its
+// changes could not be made safe: the session went to a member that cannot be
+// reached (R10).
+var errUnsafe = errors.New("the changes are not safe: the session was taken over by a member that cannot be reached")
+
+// create makes the session, with changes in its first version, and reports
+// whether they are in it: not if the client's lost session was made anew by
+// another request meanwhile (H31), which this one then joins. s.mu must be held;
+// it is released while that is waited for.
+func (s *Session) create(changes owner.Changes) (applied bool) {
+	m := s.m
+	old := s.e // one that has ended
+	lost := ""
+	if s.lost {
+		lost = s.presented.ID
+	}
+	e, c, joined := m.reborn.make(m, lost, changes)
+	if joined {
+		s.mu.Unlock()
+		a := <-c.done
+		s.mu.Lock()
+		switch {
+		case !a.handle:
+			m.table.drop(e)
+			e, c = m.found("", changes)
+			joined = false
+		case s.e != old: // another goroutine of this request was faster
+			m.end(e, c)
+			return false
+		}
+	}
+	if old != nil {
+		m.table.drop(old)
+	}
+	s.e, s.call, s.isNew, s.ended = e, c, true, false
+	r := e.record()
+	s.seen, s.version = r.Attrs, r.Version
+	return !joined
+}
+
+// found makes a new session, of that id or one made up. The entry is held.
+func (m *Manager) found(id string, changes owner.Changes) (*entry, *call) {
+	if id == "" {
+		id = newID()
+	}
+	now := m.clock()
+	e := m.table.hold(id)
+	c := m.newCall()
+	e.mu.Lock()
+	m.step(e, &owner.Event{Kind: owner.Create, Op: &c.op, Changes: changes, Expiry: owner.Expiry{
+		Idle: m.idleTimeout.Milliseconds(), Access: now, End: now + m.lifetime.Milliseconds(),
+	}}, nil)
+	e.mu.Unlock()
+	m.stats.created.Add(1)
+	return e, c
+}
+
+// end takes back a call that has nothing to say.
+func (m *Manager) end(e *entry, c *call) {
+	e.mu.Lock()
+	m.step(e, &owner.Event{Kind: owner.Return, Op: &c.op}, nil)
+	e.mu.Unlock()
+	<-c.done
+	m.table.drop(e)
+}
+
+// rebornFor is how long requests that bring a lost session share the one that
+// the first of them made in its place.
+const rebornFor = 10 * time.Second
+
+// reborn is what became of sessions that were lost: of many requests that come
+// at once with the same reference only one makes a new session (H31).
+type reborn struct {
+	mu  sync.Mutex         // guards ids; before entry.mu
+	ids map[string]newborn // by the id that was lost
+}
+
+type newborn struct {
+	id    string
+	until time.Time
+}
+
+// make makes a session, or joins the one that was made in place of lost. The
+// entry is held; of a call that joined, the answer is to be waited for.
+func (r *reborn) make(m *Manager, lost string, changes owner.Changes) (e *entry, c *call, joined bool) {
+	if lost == "" {
+		e, c = m.found("", changes)
+		return e, c, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if n, ok := r.ids[lost]; ok && now.Before(n.until) {
+		e, c = m.arrive(n.id, owner.Epoch{}, m.self)
+		return e, c, true
+	}
+	e, c = m.found("", changes)
+	if r.ids == nil {
+		r.ids = make(map[string]newborn)
+	}
+	r.ids[lost] = newborn{e.id, now.Add(rebornFor)}
+	return e, c, false
+}
+
+// find returns the id of the session that was made in place of lost, or "".
+func (r *reborn) find(lost string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n, ok := r.ids[lost]; ok && time.Now().Before(n.until) {
+		return n.id
+	}
+	return ""
+}
+
+func (r *reborn) sweep(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, n := range r.ids {
+		if !now.Before(n.until) {
+			delete(r.ids, id)
+		}
+	}
+}
+
+// arrive begins a request for the session of that id (R1 to R6). The entry is
+// held; the call answers when the handler may run, or must not.
+func (m *Manager) arrive(id string, seen owner.Epoch, first owner.Member) (*entry, *call) {
+	e := m.table.hold(id)
+	c := m.newCall()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m.expire(e)
+	c.accessed = e.machine.Record().Expiry.Access
+	m.step(e, &owner.Event{Kind: owner.Request, Op: &c.op, Cookie: seen, Primary: first, Expiry: owner.Expiry{Access: m.clock()}}, nil)
+	return e, c
+}
+
+// settle has what the request has seen and changed so far acknowledged (D5). If
+// last, the handler has returned and the session is not changed any more.
+func (m *Manager) settle(ctx context.Context, s *Session, last bool) error {
+	select {
+	case s.flushing <- struct{}{}:
+		defer func() { <-s.flushing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	s.over = s.over || last
+	e, c, out := s.e, s.call, s.out
+	s.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	if out { // an earlier Flush was given up by its caller
+		if err := m.await(ctx, s, e, c); err != nil && !last {
+			return err
+		}
+	}
+	s.mu.Lock()
+	rotate, ended := s.rotate, s.ended
+	s.mu.Unlock()
+	if rotate != "" && !ended {
+		if err := m.rotate(ctx, s); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		e, c = s.e, s.call
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	ev := owner.Event{Kind: owner.Flush, Op: &c.op, Changes: s.pending(), Expiry: owner.Expiry{Access: m.clock(), Idle: s.idle.Milliseconds()}}
+	if last || s.ended {
+		ev.Kind, ev.Invalidate = owner.Return, s.ended
+		s.call = nil
+	}
+	s.changes, s.idle, s.out = nil, 0, true
+	s.mu.Unlock()
+	m.submit(e, &ev)
+	return m.await(ctx, s, e, c)
+}
+
+// submit gives the session an event of a request.
+func (m *Manager) submit(e *entry, ev *owner.Event) {
+	m.stats.flushes.Add(1)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m.step(e, ev, nil)
+}
+
+// await takes the machine's answer to a flush.
+func (m *Manager) await(ctx context.Context, s *Session, e *entry, c *call) error {
+	var a answer
+	select {
+	case a = <-c.done:
+	default:
+		select {
+		case a = <-c.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out = false
+	switch a.Outcome {
+	case owner.Served:
+		s.take(e.id, &a.Result)
+		return nil
+	case owner.Ended:
+		m.stats.ended.Add(1)
+		s.ended = true
+		return nil
+	}
+	m.stats.failed.Add(1)
+	m.log.Warn().Str("session", mark(e.id)).Msg("changes not acknowledged")
+	return errUnsafe
+}
+
+// take notes what was acknowledged. s.mu must be held.
+func (s *Session) take(id string, r *owner.Result) {
+	if len(r.Header.Copies) == 0 {
+		s.m.stats.unprotected.Add(1)
+	}
+	if r.Flagged && !s.lost {
+		// The handler does not know. If it cannot ask any more the client
+		// keeps its cookie, and the next request says so.
+		s.lost, s.stale = true, s.over
+		s.m.stats.flagged.Add(1)
+	}
+	s.acked, s.version = cookieValue(id, r.Header), r.Header.Version
+}
+
+// pending returns the changes since the last flush. s.mu must be held.
+func (s *Session) pending() owner.Changes {
+	if len(s.changes) == 0 {
+		return nil
+	}
+	ch := make(owner.Changes, 0, len(s.changes))
+	for name, raw := range s.changes {
+		ch = append(ch, owner.Change{Key: name, Value: raw, Removed: raw == nil})
+	}
+	return ch
+}
+
+// rotate gives the session its new id: a new session with all that is in the
+// old one, and then the old one ends. If the first fails the old one is as it
+// was; the flushing token must be held.
+func (m *Manager) rotate(ctx context.Context, s *Session) error {
+	s.mu.Lock()
+	old, oldCall := s.e, s.call
+	r := old.record()
+	if r.Dead { // meanwhile, by another request: the new one begins empty (I07)
+		s.seen = nil
+	}
+	var all owner.Changes
+	for _, a := range s.attributes() {
+		if _, changed := s.changes[a.Key]; !changed {
+			all = append(all, owner.Change{Key: a.Key, Value: a.Value})
+		}
+	}
+	for _, c := range s.pending() {
+		if !c.Removed {
+			all = append(all, c)
+		}
+	}
+	id, idle := s.rotate, s.idle
+	s.mu.Unlock()
+
+	e := m.table.hold(id)
+	c := m.newCall()
+	x := owner.Expiry{Access: m.clock(), Idle: r.Expiry.Idle, End: r.Expiry.End}
+	if idle != 0 {
+		x.Idle = idle.Milliseconds()
+	}
+	if r.Dead {
+		x = owner.Expiry{Access: x.Access, Idle: m.idleTimeout.Milliseconds(), End: x.Access + m.lifetime.Milliseconds()}
+	}
+	e.mu.Lock()
+	m.step(e, &owner.Event{Kind: owner.Create, Op: &c.op, Changes: all, Expiry: x}, nil)
+	m.step(e, &owner.Event{Kind: owner.Flush, Op: &c.op, Expiry: owner.Expiry{Access: x.Access}}, nil)
+	e.mu.Unlock()
+	a := <-c.done
+	if a.Outcome != owner.Served {
+		m.stats.failed.Add(1)
+		m.submit(e, &owner.Event{Kind: owner.Return, Op: &c.op, Invalidate: true})
+		<-c.done
+		m.table.drop(e)
+		return errUnsafe
+	}
+	s.mu.Lock()
+	s.take(id, &a.Result)
+	s.e, s.call, s.rotate, s.changes, s.idle, s.seen = e, c, "", nil, 0, nil
+	s.attributes()
+	s.mu.Unlock()
+
+	m.submit(old, &owner.Event{Kind: owner.Return, Op: &oldCall.op, Invalidate: true})
+	gone := <-oldCall.done
+	m.table.drop(old)
+	if gone.Outcome != owner.Ended {
+		return errUnsafe
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,278 @@
+package session
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/understudy-lb/understudy/cluster"
+	"github.com/understudy-lb/understudy/session/owner"
+	"github.com/understudy-lb/understudy/session/peer"
+)
+
+const (
+	// lostAfter is how long a member may be unreachable before its sessions get
+	// other copies without a request (D7).
+	lostAfter = 5 * time.Second
+
+	// tombMargin is how long before the end of a connection a tombstone may
+	// have been sent on it without having arrived. An Update is answered in
+	// AckTimeout or the connection breaks (C4), so this is ample.
+	tombMargin = 10 * time.Second
+)
+
+// A link is how this member stands with one boot of another.
+type link struct {
+	id   owner.Member
+	gone atomic.Bool // proven (C5)
+
+	mu       sync.Mutex // guards what follows; a leaf but for the queue of conn; never held across I/O
+	conn     *peer.Conn // nil while there is none
+	up       bool       // conn is up: both have compared
+	held     []frame    // for conn, as soon as it is up
+	since    int64      // uptime at which the last connection ended, or the first dial failed; 0 while there is one
+	told     bool       // since then its sessions were told that it is lost,
+	toldGone bool       // and that it is gone
+	met      int64      // tombstones from before this uptime are known there
+}
+
+// A frame waits for a connection to come up.
+type frame struct {
+	kind owner.MessageKind
+	data []byte
+}
+
+// links is all of them by boot; the map is never written again once published.
+type links struct {
+	mu  sync.Mutex // serialises writers of all
+	all atomic.Pointer[map[owner.Member]*link]
+}
+
+func newLinks() *links {
+	ls := &links{}
+	ls.all.Store(&map[owner.Member]*link{})
+	return ls
+}
+
+// find returns the link with p, or nil.
+func (ls *links) find(p owner.Member) *link { return (*ls.all.Load())[p] }
+
+// get returns the link with p, made if there is none.
+func (ls *links) get(p owner.Member) *link {
+	if l := ls.find(p); l != nil {
+		return l
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.find(p); l != nil {
+		return l
+	}
+	l := &link{id: p}
+	all := maps.Clone(*ls.all.Load())
+	all[p] = l
+	ls.all.Store(&all)
+	return l
+}
+
+// forget removes the link with p, of which nothing more will be heard.
+func (ls *links) forget(p owner.Member) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	all := maps.Clone(*ls.all.Load())
+	delete(all, p)
+	ls.all.Store(&all)
+}
+
+func (ls *links) snapshot() map[owner.Member]*link { return *ls.all.Load() }
+
+// isUp reports whether the connection is up, and leased whether this member
+// may rely on the other (C3).
+func (l *link) isUp() (up, leased bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.up, l.up && l.conn.Leased()
+}
+
+// comparing returns the connection if it is not up yet, else nil.
+func (l *link) comparing() *peer.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.up {
+		return nil
+	}
+	return l.conn
+}
+
+// send puts a message on the connection, or drops it if there is none: then
+// PeerDown follows, or came before. While both compare only headers may go.
+func (l *link) send(kind owner.MessageKind, data []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.conn == nil:
+	case kind == owner.Compare:
+		_ = l.conn.Header(data)
+	case !l.up:
+		l.held = append(l.held, frame{kind, data})
+	default:
+		put(l.conn, kind, data)
+	}
+}
+
+// put queues a frame. An error is the end of the connection, and Down follows;
+// but for a frame that is too long, which no record that Set lets grow makes.
+func put(c *peer.Conn, kind owner.MessageKind, data []byte) {
+	var err error
+	if kind.Prompt() {
+		_, err = c.Ask(data)
+	} else {
+		err = c.Send(data)
+	}
+	if err != nil {
+		c.Break(err)
+	}
+}
+
+// peers is the manager as package peer sees it.
+type peers struct{ m *Manager }
+
+func memberOf(id peer.ID) owner.Member { return owner.Member{Name: id.Name, Boot: id.Boot} }
+
+func peerID(p owner.Member) peer.ID { return peer.ID{Name: p.Name, Boot: p.Boot} }
+
+func ownerMember(m cluster.Member) owner.Member { return owner.Member{Name: m.Name, Boot: m.Boot} }
+
+// Open implements [peer.Handler].
+func (p peers) Open(c *peer.Conn) func() error {
+	m := p.m
+	l := m.links.get(memberOf(c.ID()))
+	l.gone.Store(false)
+	l.mu.Lock()
+	l.conn, l.up, l.held, l.since, l.told, l.toldGone = c, false, nil, 0, false, false
+	met := l.met
+	l.mu.Unlock()
+	m.comparing.Add(1)
+	return func() error { return m.series(c, l.id, met) }
+}
+
+// series sends the headers of all sessions that concern p, and the tombstones
+// that it may not know (C2).
+func (m *Manager) series(c *peer.Conn, p owner.Member, met int64) error {
+	var err error
+	m.table.each(func(e *entry) bool {
+		e.mu.Lock()
+		if e.machine.Concerns(p) && (e.buried == 0 || e.buried >= met) {
+			err = c.Header(m.compare(e))
+		}
+		e.mu.Unlock()
+		if err == nil {
+			err = c.Room()
+		}
+		return err == nil
+	})
+	return err
+}
+
+// compare returns the header of what is held as a message. e.mu must be held.
+func (m *Manager) compare(e *entry) []byte {
+	return appendMessage(nil, e.id, &owner.Message{Kind: owner.Compare, Header: e.machine.Record().Header})
+}
+
+// Frame implements [peer.Handler].
+func (p peers) Frame(c *peer.Conn, f peer.Frame) {
+	m := p.m
+	if f.Kind == peer.Answer && len(f.Data) == 0 {
+		return
+	}
+	id, msg, err := parseMessage(f.Data)
+	if err != nil {
+		m.stats.garbage.Add(1)
+		c.Break(err)
+		return
+	}
+	in := inbound{conn: c, kind: f.Kind, number: f.Number}
+	e := m.table.hold(id)
+	e.mu.Lock()
+	m.hear(e, &msg)
+	m.step(e, &owner.Event{Kind: owner.Receive, Peer: memberOf(c.ID()), Message: &msg}, &in)
+	e.mu.Unlock()
+	m.table.drop(e)
+	if in.kind == peer.Ask && !in.answered {
+		_ = c.Answer(f.Number, nil) // each Ask is due one; an error is the end of c
+	}
+}
+
+// hear does what the clock has to do with a message that arrived. e.mu must be
+// held.
+func (m *Manager) hear(e *entry, msg *owner.Message) {
+	switch msg.Kind {
+	case owner.Update, owner.Grant, owner.Forward:
+		if msg.Expiry.Access > e.machine.Record().Expiry.Access || msg.Kind == owner.Forward {
+			e.heard = m.clock()
+		}
+	case owner.Take:
+		m.expire(e)
+	default:
+	}
+}
+
+// Up implements [peer.Handler].
+func (p peers) Up(c *peer.Conn) {
+	m := p.m
+	l := m.links.get(memberOf(c.ID()))
+	l.mu.Lock()
+	l.up = true
+	for _, f := range l.held {
+		put(c, f.kind, f.data)
+	}
+	l.held = nil
+	l.mu.Unlock()
+	m.comparing.Add(-1)
+	m.announce(owner.PeerUp, l.id)
+	m.wake()
+}
+
+// Down implements [peer.Handler].
+func (p peers) Down(c *peer.Conn, _ error) {
+	m := p.m
+	l := m.links.get(memberOf(c.ID()))
+	l.mu.Lock()
+	if l.up {
+		l.met = max(1, m.uptime()-tombMargin.Milliseconds())
+	} else {
+		m.comparing.Add(-1)
+	}
+	l.conn, l.up, l.held, l.since = nil, false, nil, max(1, m.uptime())
+	l.mu.Unlock()
+	m.announce(owner.PeerDown, l.id)
+	m.wake()
+}
+
+// Failed implements [peer.Handler].
+func (p peers) Failed(id peer.ID, gone bool, err error) {
+	m := p.m
+	l := m.links.get(memberOf(id))
+	l.mu.Lock()
+	if l.since == 0 {
+		l.since = max(1, m.uptime())
+	}
+	l.mu.Unlock()
+	if gone && !l.gone.Swap(true) {
+		m.log.Warn().Stringer("member", id).Err(err).Msg("member gone")
+	}
+	m.wake()
+}
+
+// announce tells the sessions that may care of what happened to p.
+func (m *Manager) announce(kind owner.EventKind, p owner.Member) {
+	m.table.each(func(e *entry) bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		// A session at rest cares if p is of its pair, or could be.
+		if e.busy > 0 || e.machine.Concerns(p) || kind == owner.PeerUp && e.role == primary && len(e.copies) == 0 {
+			m.step(e, &owner.Event{Kind: kind, Peer: p}, nil)
+		}
+		return true
+	})
+}

@@ -1,0 +1,291 @@
+package session
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/understudy-lb/understudy/cluster"
+	"github.com/understudy-lb/understudy/session/owner"
+	"github.com/understudy-lb/understudy/session/peer"
+)
+
+// timers is what run has to do later or outside of all locks.
+type timers struct {
+	wakeup chan struct{} // capacity one
+
+	mu        sync.Mutex // guards what follows; a leaf
+	promises  []promise
+	conflicts []Conflict
+}
+
+// A promise is one that a session waits for the end of.
+type promise struct {
+	id string
+	p  owner.Member
+	at time.Time
+}
+
+func newTimers() *timers { return &timers{wakeup: make(chan struct{}, 1)} }
+
+func (t *timers) wake() {
+	select {
+	case t.wakeup <- struct{}{}:
+	default: // it will look at everything anyway
+	}
+}
+
+// wait has the session told, after d, that the promise to p is over.
+func (t *timers) wait(id string, p owner.Member, d time.Duration) {
+	t.mu.Lock()
+	t.promises = append(t.promises, promise{id, p, time.Now().Add(d)})
+	t.mu.Unlock()
+	t.wake()
+}
+
+func (t *timers) conflict(c Conflict) {
+	t.mu.Lock()
+	t.conflicts = append(t.conflicts, c)
+	t.mu.Unlock()
+	t.wake()
+}
+
+// due takes what is due at now, and returns when the next promise is.
+func (t *timers) due(now time.Time) (over []promise, conflicts []Conflict, next time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rest := t.promises[:0]
+	for _, p := range t.promises {
+		switch {
+		case !p.at.After(now):
+			over = append(over, p)
+			continue
+		case next.IsZero() || p.at.Before(next):
+			next = p.at
+		}
+		rest = append(rest, p)
+	}
+	t.promises = rest
+	conflicts, t.conflicts = t.conflicts, nil
+	return over, conflicts, next
+}
+
+func (m *Manager) wake() { m.timers.wake() }
+
+const (
+	// patience is how long a starting member waits for one that gossip says
+	// lives and that cannot be reached.
+	patience = 5 * time.Second
+
+	// forgetAfter is how long it is remembered how a member stood that is gone.
+	forgetAfter = time.Hour
+
+	// burst and pause bound how fast lost copies are replaced, in bytes sent.
+	burst = 8 << 20
+	pause = 50 * time.Millisecond
+)
+
+// run does what no request does: it follows the membership, replaces copies on
+// members that are lost, waits for promises, and sweeps. It is the only caller of
+// OnConflict.
+func (m *Manager) run(ctx context.Context) {
+	changed, unsubscribe := m.cluster.Subscribe()
+	defer unsubscribe()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	sweep := time.Now().Add(m.sweepInterval)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			m.follow()
+		case <-m.timers.wakeup:
+		case <-timer.C:
+		}
+		next := m.lost(ctx)
+		over, conflicts, at := m.timers.due(time.Now())
+		for _, p := range over {
+			m.tell(p.id, &owner.Event{Kind: owner.PromiseOver, Peer: p.p})
+		}
+		for _, c := range conflicts {
+			if m.onConflict != nil {
+				m.onConflict(c)
+			}
+		}
+		if now := time.Now(); !now.Before(sweep) {
+			m.sweep()
+			sweep = now.Add(m.sweepInterval)
+		}
+		next = earliest(next, earliest(at, earliest(sweep, m.prepare())))
+		timer.Reset(time.Until(next))
+	}
+}
+
+// earliest returns the earlier of two times, of which zero means never.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// tell gives one session an event.
+func (m *Manager) tell(id string, ev *owner.Event) {
+	e := m.table.hold(id)
+	defer m.table.drop(e)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m.step(e, ev, nil)
+}
+
+// others returns the members that hold sessions, without this one.
+func (m *Manager) others() []cluster.Member {
+	var out []cluster.Member
+	for _, c := range m.cluster.Members() {
+		if !c.Proxy && c.Replication != "" && ownerMember(c) != m.self {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// follow takes over what the cluster says.
+func (m *Manager) follow() {
+	var listed []peer.Member
+	for _, c := range m.others() {
+		listed = append(listed, peer.Member{ID: peer.ID{Name: c.Name, Boot: c.Boot}, Addr: c.Replication})
+	}
+	m.set.Members(listed)
+	for p, l := range m.links.snapshot() {
+		if m.cluster.Gone(p.String()) && !l.gone.Swap(true) {
+			m.log.Info().Stringer("member", p).Msg("member gone")
+			m.set.Gone(peerID(p))
+		}
+	}
+}
+
+// lost tells the sessions of members that are lost, and returns when the next
+// one will be: proven gone, or unreachable for long.
+func (m *Manager) lost(ctx context.Context) (next time.Time) {
+	now := m.uptime()
+	for p, l := range m.links.snapshot() {
+		gone := l.gone.Load()
+		l.mu.Lock()
+		at := l.since + lostAfter.Milliseconds()
+		silent := l.conn == nil && l.since > 0
+		tell := silent && (gone && !l.toldGone || !l.told && now >= at)
+		if tell {
+			l.told, l.toldGone = true, gone
+		} else if silent && !l.told {
+			next = earliest(next, m.start.Add(time.Duration(at)*time.Millisecond))
+		}
+		old := gone && l.toldGone && now-l.since > forgetAfter.Milliseconds()
+		l.mu.Unlock()
+		switch {
+		case tell:
+			m.log.Info().Stringer("member", p).Bool("proven", gone).Msg("replacing the copies of a lost member")
+			m.replace(ctx, p)
+		case old && m.cluster.Gone(p.String()):
+			m.links.forget(p)
+		}
+	}
+	return next
+}
+
+// replace gives the sessions that p held other copies (D7), a burst at a time.
+func (m *Manager) replace(ctx context.Context, p owner.Member) {
+	sent := m.stats.sent.Load()
+	m.table.each(func(e *entry) bool {
+		e.mu.Lock()
+		if e.busy > 0 || e.machine.Concerns(p) {
+			m.step(e, &owner.Event{Kind: owner.PeerLost, Peer: p}, nil)
+		}
+		e.mu.Unlock()
+		if m.stats.sent.Load()-sent < burst {
+			return true
+		}
+		t := time.NewTimer(pause)
+		defer t.Stop()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-t.C:
+		}
+		sent = m.stats.sent.Load()
+		return true
+	})
+}
+
+// sweep ends what is over, and forgets those whose memory is over too.
+func (m *Manager) sweep() {
+	m.table.each(func(e *entry) bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		m.expire(e)
+		if e.role == tombstone && e.busy == 0 && m.outlived(e) {
+			m.stats.roles[tombstone].Add(-1)
+			e.machine, e.role, e.buried = owner.Machine{}, nothing, 0
+			e.epoch, e.copies = owner.Epoch{}, nil
+		}
+		return true
+	})
+	m.reborn.sweep(time.Now())
+}
+
+// outlived reports whether a tombstone can be forgotten: no cookie of its
+// session is good any more. e.mu must be held.
+func (m *Manager) outlived(e *entry) bool {
+	if end := e.machine.Record().Expiry.End; end > 0 {
+		return m.clock() >= end+copyGrace.Milliseconds()
+	}
+	return m.uptime()-e.buried >= m.lifetime.Milliseconds()
+}
+
+// expire ends the session if it is over. e.mu must be held.
+func (m *Manager) expire(e *entry) {
+	if e.role != primary && e.role != secondary {
+		return
+	}
+	r := e.machine.Record()
+	if over(r.Expiry, e.heard, m.clock(), e.role == primary) {
+		m.stats.expired.Add(1)
+		m.step(e, &owner.Event{Kind: owner.Expire}, nil)
+	}
+}
+
+// prepare makes this member ready once it has compared its sessions with all
+// others (C2). It returns when to look again.
+func (m *Manager) prepare() (next time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state != cluster.Starting {
+		return time.Time{}
+	}
+	for _, c := range m.others() {
+		p := ownerMember(c)
+		l := m.links.find(p)
+		if l != nil && l.gone.Load() {
+			continue
+		}
+		if l != nil {
+			if up, _ := l.isUp(); up {
+				continue
+			}
+		}
+		end := m.start.Add(patience)
+		if l == nil || l.comparing() != nil || time.Now().Before(end) {
+			m.waiting = "it has not compared its sessions with " + p.String()
+			next = earliest(next, time.Now().Add(max(time.Until(end), 50*time.Millisecond)))
+			continue
+		}
+		m.log.Warn().Stringer("member", p).Msg("starting without a member that cannot be reached")
+	}
+	if !next.IsZero() {
+		return next
+	}
+	m.state = cluster.Running
+	m.cluster.SetState(cluster.Running)
+	m.log.Info().Msg("ready")
+	return time.Time{}
+}

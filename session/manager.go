@@ -1,0 +1,235 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/understudy-lb/understudy/cluster"
+	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/session/owner"
+	"github.com/understudy-lb/understudy/session/peer"
+)
+
+const (
+	// maxFrame is the longest message, in bytes; what [Config.MaxBytes] allows
+	// fits with its header.
+	maxFrame = DefaultMaxBytes + 4<<20
+
+	// maxQueue bounds what waits for one member, in bytes. All sessions that
+	// two members have to bring in line when they meet wait there.
+	maxQueue = 256 << 20
+)
+
+// A Manager keeps the sessions of one member. Wrap handlers with
+// [Manager.Handler]. All its methods are safe for concurrent use.
+type Manager struct {
+	self           owner.Member
+	cluster        Cluster
+	codec          codec
+	cookies        *cookie.Codec
+	finder         *cookie.Finder
+	name, param    string
+	path           string
+	secure         bool
+	trustForwarded bool
+	rewriting      bool
+	idleTimeout    time.Duration
+	lifetime       time.Duration
+	sweepInterval  time.Duration
+	placement      Placement
+	buffer         int
+	maxBytes       int
+	onConflict     func(Conflict)
+	now            func() time.Time
+	log            zerolog.Logger
+
+	start     time.Time // what uptime counts from
+	set       *peer.Set
+	table     *table
+	links     *links
+	comparing atomic.Int64 // connections between Open and Up or Down
+	lastOp    atomic.Uint64
+	lastReign atomic.Uint32
+	stats     counters
+	timers    *timers
+	reborn    reborn
+	works     sync.Pool // of *work
+	scratches sync.Pool // of *cookie.Scratch
+	bodies    sync.Pool // of *[]byte, what a response holds
+
+	stop    context.CancelFunc // ends run
+	running sync.WaitGroup     // run
+
+	mu       sync.Mutex    // guards what follows; a leaf
+	state    cluster.State // what was announced: Starting, Running, Draining
+	waiting  string        // why the state is Starting
+	requests int           // under way
+	idle     chan struct{} // closed when requests has reached 0 while draining; nil before
+}
+
+// New returns a manager that keeps connections to the other members from now
+// on. It serves as soon as it has compared what it holds with all of them; until
+// then [Manager.Ready] says why not. The error names the field of cfg to mend.
+func New(cfg Config) (*Manager, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	values, err := newCodec()
+	if err != nil {
+		return nil, fmt.Errorf("session: %w", err)
+	}
+	self := cfg.Cluster.Self()
+	if err := cookie.ValidName(self.Name); err != nil {
+		return nil, fmt.Errorf("session: Config.Cluster: Self().Name: %w", err)
+	}
+	finder, err := cookie.NewFinder(cookie.FinderConfig{Cookie: cfg.Cookie, Param: cfg.Param, Codec: cfg.Codec})
+	if err != nil {
+		return nil, fmt.Errorf("session: Config.Cookie, Config.Param: %w", err)
+	}
+	m := &Manager{
+		self: ownerMember(self), cluster: cfg.Cluster, codec: values, cookies: cfg.Codec, finder: finder,
+		name: cfg.Cookie, param: cfg.Param, path: cfg.Path, secure: cfg.Secure, trustForwarded: cfg.TrustForwarded,
+		rewriting: cfg.URLRewriting, idleTimeout: cfg.IdleTimeout, lifetime: cfg.Lifetime, sweepInterval: cfg.SweepInterval,
+		placement: cfg.Placement, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, onConflict: cfg.OnConflict, now: cfg.Now, log: cfg.Log,
+		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(),
+		works:     sync.Pool{New: func() any { return new(work) }},
+		scratches: sync.Pool{New: func() any { return new(cookie.Scratch) }},
+		bodies:    sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }},
+		waiting:   "it has not compared its sessions with the other members",
+	}
+	m.set, err = peer.New(peer.Config{
+		Self: peerID(m.self), Listener: cfg.Listener, Dial: cfg.Dial, Keys: cfg.Keys, Handler: peers{m},
+		AckTimeout: cfg.AckTimeout, MaxFrame: maxFrame, MaxQueue: maxQueue, Log: cfg.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("session: Config.Listener, Config.Keys: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	m.running.Go(func() { m.run(ctx) })
+	return m, nil
+}
+
+// Ready returns why this member does not take requests, or nil if it does: it
+// has not compared what it holds with the other members (C2), or it drains.
+func (m *Manager) Ready() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch m.state {
+	case cluster.Running:
+		return nil
+	case cluster.Draining:
+		return errors.New("session: draining")
+	}
+	return fmt.Errorf("session: starting: %s", m.waiting)
+}
+
+// Drain announces that this member will leave, and answers new requests with
+// Not-Executed from now on. Those under way go on. Call it before the listener
+// of the requests is closed.
+func (m *Manager) Drain() {
+	m.mu.Lock()
+	if m.state == cluster.Draining {
+		m.mu.Unlock()
+		return
+	}
+	m.state = cluster.Draining
+	m.idle = make(chan struct{})
+	if m.requests == 0 {
+		close(m.idle)
+	}
+	m.mu.Unlock()
+	m.cluster.SetState(cluster.Draining)
+	m.log.Info().Msg("draining")
+}
+
+// Close drains, waits until the requests under way have been answered or ctx is
+// done, and then closes the connections to the other members, for whom this one
+// is gone from then on. It returns ctx's error if it did not wait for all.
+func (m *Manager) Close(ctx context.Context) error {
+	m.Drain()
+	var err error
+	select {
+	case <-m.idle:
+	case <-ctx.Done():
+		err = fmt.Errorf("session: close: requests are under way: %w", ctx.Err())
+	}
+	m.stop()
+	m.running.Wait()
+	return errors.Join(err, m.set.Close())
+}
+
+// enter counts a request in, or returns why it may not run.
+func (m *Manager) enter() (refusal string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state != cluster.Running {
+		return m.state.String()
+	}
+	m.requests++
+	return ""
+}
+
+// leave counts a request out.
+func (m *Manager) leave() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.requests--
+	if m.requests == 0 && m.idle != nil {
+		close(m.idle)
+	}
+}
+
+// uptime is the time since New in milliseconds, by a clock that nobody sets.
+func (m *Manager) uptime() int64 { return time.Since(m.start).Milliseconds() }
+
+// clock is the wall clock in milliseconds.
+func (m *Manager) clock() int64 { return m.now().UnixMilli() }
+
+// Stats counts since New, but for the first three, which are of now.
+type Stats struct {
+	Primary    int // sessions of which this member is the primary
+	Secondary  int // sessions of which it holds a copy
+	Tombstones int // sessions that it knows to have ended
+
+	Created     uint64 // sessions made here
+	Ended       uint64 // requests whose session had been invalidated, or was by them
+	Expired     uint64 // sessions found to be over here
+	Lost        uint64 // requests whose session nobody holds
+	Flagged     uint64 // requests that went on with a state that does not descend from what the client had seen
+	Conflicts   uint64 // sessions of which accepted changes were lost at a heal (G4)
+	Unprotected uint64 // replies acknowledged by no other member
+	Flushes     uint64 // times that changes or a reply waited for acknowledgement
+	Updates     uint64 // records and changes sent to copies
+	Takes       uint64 // sessions asked for
+	Grants      uint64 // sessions given away
+	Strikes     uint64 // copies given up by the primary
+	NotExecuted uint64 // requests refused before their handler ran
+	Failed      uint64 // replies that could not be acknowledged
+	Forged      uint64 // references that looked signed and did not verify
+	Garbage     uint64 // messages that made no sense
+
+	Peer peer.Stats // of the connections to other members
+}
+
+// Stats returns the counts. They are read one after the other.
+func (m *Manager) Stats() Stats {
+	c := &m.stats
+	return Stats{
+		Primary: int(c.roles[primary].Load()), Secondary: int(c.roles[secondary].Load()), Tombstones: int(c.roles[tombstone].Load()),
+		Created: c.created.Load(), Ended: c.ended.Load(), Expired: c.expired.Load(), Lost: c.lost.Load(), Flagged: c.flagged.Load(),
+		Conflicts: c.conflicts.Load(), Unprotected: c.unprotected.Load(), Flushes: c.flushes.Load(), Updates: c.updates.Load(),
+		Takes: c.takes.Load(), Grants: c.grants.Load(), Strikes: c.strikes.Load(), NotExecuted: c.notExecuted.Load(),
+		Failed: c.failed.Load(), Forged: c.forged.Load(), Garbage: c.garbage.Load(), Peer: m.set.Stats(),
+	}
+}
+
+// Peers returns how the connections to the other members stand.
+func (m *Manager) Peers() []peer.Status { return m.set.Status() }

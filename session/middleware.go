@@ -1,0 +1,289 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/session/owner"
+)
+
+// NotExecuted is the header of a 503 with which a member says that the handler
+// of a request has not run, so that it may be tried elsewhere (D8). Its value is
+// why, and behind "; member=" the name of the member to try first, if there is
+// one.
+const NotExecuted = "Understudy-Not-Executed"
+
+// keepBody is the largest buffer that is kept for the next response, in bytes.
+const keepBody = 64 << 10
+
+// Handler returns next with a session in the context of each request: see
+// [FromContext]. What next writes is held back as far as is needed so that the
+// client knows of no change that is not safe: the head until the changes made
+// before it are acknowledged, and the end of the reply until all are. A handler
+// that writes more than [Config.Buffer] or flushes streams from then on.
+//
+// The cookie of the session is written if the client's does not say who holds
+// the session now. The path parameter is taken off the request's path.
+//
+// If next panics, what it changed before is flushed, and the panic goes on
+// (TC-8). OPTIONS * is answered here, for probes (PLUG-118).
+func (m *Manager) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodOptions && r.RequestURI == "*" {
+			w.Header().Set("Content-Length", "0")
+			return
+		}
+		if why := m.enter(); why != "" {
+			m.refuse(w, why)
+			return
+		}
+		defer m.leave()
+		s, refusal := m.begin(r)
+		if s == nil {
+			m.refuse(w, refusal)
+			return
+		}
+		defer func() {
+			if s.e != nil {
+				m.table.drop(s.e)
+			}
+		}()
+		m.serve(next, w, r, s)
+	})
+}
+
+// refuse answers a request whose handler must not run here.
+func (m *Manager) refuse(w http.ResponseWriter, why string) {
+	m.stats.notExecuted.Add(1)
+	w.Header().Set(NotExecuted, why)
+	w.Header().Set("Cache-Control", "no-store")
+	http.Error(w, "This node cannot serve the request; try again.", http.StatusServiceUnavailable)
+}
+
+// begin finds the session of a request (R1 to R6), or says why the request
+// cannot be served here.
+func (m *Manager) begin(r *http.Request) (s *Session, refusal string) {
+	scratch, _ := m.scratches.Get().(*cookie.Scratch)
+	path := r.URL.EscapedPath()
+	ref := m.finder.FindStrings(path, r.Header["Cookie"], nil, scratch)
+	s = &Session{m: m, page: path, flushing: make(chan struct{}, 1)}
+	if ref.Signed && (m.rewriting || !ref.FromPath) {
+		s.presented, s.fromPath = ref.Value(), ref.FromPath
+	}
+	m.stats.forged.Add(uint64(ref.Forged))
+	m.scratches.Put(scratch)
+	s.links = m.rewriting && (s.fromPath || s.presented.ID == "")
+	if s.presented.ID == "" {
+		return s, ""
+	}
+	v := s.presented
+	e, c := m.arrive(v.ID, epochOf(v.Epoch), m.living(v.Primary))
+	a := <-c.done
+	if !a.handle {
+		m.table.drop(e)
+		switch a.Outcome {
+		case owner.Ended:
+			m.stats.ended.Add(1)
+			return s, ""
+		case owner.Lost:
+			m.stats.lost.Add(1)
+			m.log.Info().Str("session", mark(v.ID)).Str("primary", v.Primary).Str("secondary", v.Secondary).Msg("session lost")
+			s.lost = true
+			m.rejoin(s)
+			return s, ""
+		case owner.NotExecuted:
+			return nil, "owner; member=" + a.Elsewhere.Name
+		}
+		return nil, "no answer"
+	}
+	if a.Flagged {
+		m.stats.flagged.Add(1)
+	}
+	s.start(e, c, &a)
+	s.lost = a.Flagged
+	return s, ""
+}
+
+// rejoin gives the request the session that another one has made in place of
+// the lost one (H31), if there is one.
+func (m *Manager) rejoin(s *Session) {
+	id := m.reborn.find(s.presented.ID)
+	if id == "" {
+		return
+	}
+	e, c := m.arrive(id, owner.Epoch{}, m.self)
+	a := <-c.done
+	if !a.handle {
+		m.table.drop(e)
+		return
+	}
+	s.start(e, c, &a)
+	s.isNew = true
+}
+
+// start gives the request a session that goes on.
+func (s *Session) start(e *entry, c *call, a *answer) {
+	s.e, s.call, s.seen, s.version = e, c, a.Attrs, a.Header.Version
+	if c.accessed > 0 {
+		s.accessed = time.UnixMilli(c.accessed)
+	}
+}
+
+func epochOf(e cookie.Epoch) owner.Epoch {
+	return owner.Epoch{N: e.N, Reign: owner.Reign{Boot: e.Boot, Seq: e.Seq}}
+}
+
+// serve runs the handler, and has its changes acknowledged.
+func (m *Manager) serve(next http.Handler, w http.ResponseWriter, r *http.Request, s *Session) {
+	// Whether the client is still there does not matter to what was changed.
+	ctx := context.WithoutCancel(r.Context())
+	body, _ := m.bodies.Get().(*[]byte)
+	res := &response{
+		w: w, head: r.Method == http.MethodHead, limit: m.buffer, body: (*body)[:0],
+		settle: func(last bool) error { return m.settle(ctx, s, last) },
+		prepare: func(h http.Header, held []byte, complete bool) []byte {
+			m.stamp(h, r, s)
+			return m.relink(h, held, complete, s)
+		},
+	}
+	defer func() {
+		if cap(res.body) <= keepBody {
+			*body = res.body[:0]
+			m.bodies.Put(body)
+		}
+	}()
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		// A panic, which goes on; or Goexit.
+		if err := m.settle(ctx, s, true); err == nil && !res.committed && !res.hijacked {
+			m.stamp(w.Header(), r, s)
+		}
+	}()
+	next.ServeHTTP(res, m.request(r, s))
+	returned = true
+	if err := res.finish(); err != nil {
+		m.log.Debug().Err(err).Msg("reply cut off")
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// request is r as the handler sees it: with the session, and without its
+// reference in the path.
+func (m *Manager) request(r *http.Request, s *Session) *http.Request {
+	r = r.WithContext(context.WithValue(r.Context(), contextKey{}, s))
+	if !strings.Contains(s.page, ";") {
+		return r
+	}
+	path := cookie.StripParam(s.page, m.param)
+	plain, err := url.PathUnescape(path)
+	if err != nil || path == s.page {
+		return r
+	}
+	u := *r.URL
+	u.Path, u.RawPath = plain, path
+	r.URL = &u
+	r.RequestURI = cookie.StripParam(r.RequestURI, m.param)
+	return r
+}
+
+// stamp writes the cookie, if the client needs another than it has, and what
+// goes with it.
+func (m *Manager) stamp(h http.Header, r *http.Request, s *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fromPath || len(s.linked) > 0 {
+		if h.Get("Referrer-Policy") == "" {
+			h.Set("Referrer-Policy", "same-origin") // a link with a session is a credential
+		}
+	}
+	c := http.Cookie{
+		Name: m.name, Path: m.path, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Secure: m.secure || r.TLS != nil || m.trustForwarded && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"),
+	}
+	switch {
+	case s.stale:
+		return
+	case s.ended:
+		if s.presented.ID == "" || s.fromPath {
+			return
+		}
+		c.MaxAge = -1
+	case s.acked.ID == "" || s.acked == s.presented:
+		return
+	default:
+		value, err := m.cookies.Encode(s.acked)
+		if err != nil {
+			m.log.Error().Err(err).Msg("cookie not written")
+			return
+		}
+		c.Value = value
+	}
+	h.Add("Set-Cookie", c.String())
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", `no-cache="Set-Cookie"`)
+	}
+}
+
+// relink changes links that were handed out before the session was
+// acknowledged, if the pair has changed since.
+func (m *Manager) relink(h http.Header, held []byte, complete bool, s *Session) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.linked) == 0 || s.ended || s.stale || !complete && h.Get("Content-Length") != "" {
+		return held
+	}
+	for v, old := range s.linked {
+		if v == s.acked {
+			continue
+		}
+		value, err := m.cookies.Encode(s.acked)
+		if err != nil {
+			continue
+		}
+		held = bytes.ReplaceAll(held, []byte(old), []byte(value))
+		if location := h.Get("Location"); strings.Contains(location, old) {
+			h.Set("Location", strings.ReplaceAll(location, old, value))
+		}
+		if complete {
+			h.Del("Content-Length")
+		}
+	}
+	return held
+}
+
+// EncodeURL returns link with the session in it (SESS-49), for clients that do
+// not keep cookies. It changes nothing if [Config.URLRewriting] is off, if there
+// is no session, if the request came with a valid cookie, or if link does not
+// surely lead back here: only relative references are rewritten, with or
+// without a path, never absolute URLs. The reply gets Referrer-Policy:
+// same-origin.
+//
+// Use it for links and forms of pages, and for redirects.
+func (s *Session) EncodeURL(link string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.current()
+	if !s.links || v.ID == "" || !ownLink(link) {
+		return link
+	}
+	value, ok := s.linked[v]
+	if !ok {
+		var err error
+		if value, err = s.m.cookies.Encode(v); err != nil {
+			return link
+		}
+		if s.linked == nil {
+			s.linked = make(map[cookie.Value]string)
+		}
+		s.linked[v] = value
+	}
+	return rewrite(link, s.m.param, value, s.page, func(path string) string { return cookie.StripParam(path, s.m.param) })
+}
