@@ -1,5 +1,35 @@
 package proxy
 
+import (
+	"errors"
+	"net/http"
+	"os"
+
+	"github.com/understudy-lb/understudy/proxy/http1"
+)
+
+// ErrClosed is returned by [Proxy.Serve] when no further request can be read
+// from the connection: the client or this proxy has said so, or something broke.
+// It is the ordinary end of a connection, and the caller closes it.
+var ErrClosed = errors.New("proxy: connection ends")
+
 // statusClientGone is logged for a request whose client went away before its
 // reply was complete. It is nginx's number, and never sent.
 const statusClientGone = 499
+
+// errSlow is what a body is read with that did not arrive in time.
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// classifyBody says what the end of a request's body with err means.
+func classifyBody(err error) failure {
+	if e, ok := errors.AsType[*http1.Error](err); ok {
+		if e.Status == http.StatusRequestEntityTooLarge {
+			return failTooLarge
+		}
+		return failClient
+	}
+	if isTimeout(err) {
+		return failSlow
+	}
+	return failGone
+}

@@ -1,6 +1,10 @@
 package proxy
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/understudy-lb/understudy/proxy/http1"
+)
 
 // failure says how an attempt at a member ended when it did not end in a reply.
 // It is found once, in exchange.go, and acted on once, by decide.
@@ -9,7 +13,6 @@ type failure uint8
 const (
 	failNone      failure = iota
 	failConnect           // nothing was sent: refused, timed out, no answer to the probe, no free connection
-	failStale             // nothing was sent: a kept connection turned out to be closed before our first byte
 	failNotRun            // one of our members answered 503 with Understudy-Not-Executed
 	failStatus            // the status is in the member's fail_on_status
 	failDropped           // sent; the connection ended before a whole reply head
@@ -20,13 +23,14 @@ const (
 	failClient            // the client's body broke a rule of the protocol
 	failTooLarge          // the client's body is over the limit
 	failSlow              // the client's body stopped arriving
+	failMethod            // the method is none that we pass on
 )
 
 // String is the word of the access log.
 func (f failure) String() string {
 	return [...]string{
-		"", "connect", "stale", "not-executed", "status", "dropped", "timeout", "malformed",
-		"begun", "client-gone", "client-error", "too-large", "client-slow",
+		"", "connect", "not-executed", "status", "dropped", "timeout", "malformed",
+		"begun", "client-gone", "client-error", "too-large", "client-slow", "method",
 	}[f]
 }
 
@@ -59,15 +63,15 @@ const (
 // member has got it. Where the file says nothing that is so for idempotent
 // methods (RFC 9110, 9.2.2); where it does, the file is obeyed, and 0 means any
 // method, as in mod_jk.
-func (r recovery) allows(m method) bool {
+func (r recovery) allows(m http1.Method) bool {
 	switch {
 	case !r.set:
-		return m.idempotent()
+		return m.Idempotent()
 	case r.bits&recoverNotSent == 0:
 		return true
-	case m == methodHead:
+	case m == http1.MethodHead:
 		return r.bits&recoverHead != 0
-	case m == methodGet:
+	case m == http1.MethodGet:
 		return r.bits&recoverGet != 0
 	}
 	return false
@@ -76,8 +80,8 @@ func (r recovery) allows(m method) bool {
 // facts is all that decide looks at.
 type facts struct {
 	failure    failure
-	status     int      // for failStatus: what the member answered
-	method     method   //
+	status     int // for failStatus: what the member answered
+	method     http1.Method
 	replayable bool     // the body can be sent again from its first byte
 	recovery   recovery // of the member that failed
 	resends    int      // how often the request has been sent again after a member got it
@@ -91,12 +95,11 @@ type facts struct {
 type whither uint8
 
 const (
-	giveUp      whither = iota // nowhere: the client gets the status
-	sameMember                 // the same member, on a new connection; if that fails, the next
-	nextMember                 // a member that has not been tried
-	nextNoCopy                 // the same, but not to a holder of the session if there is another
-	cutClient                  // nowhere, and the client's connection is ended without a (further) word
-	aliveMember                // the same member, or the next one if that does not work
+	giveUp     whither = iota // nowhere: the client gets the status
+	nextMember                // a member that has not been tried
+	nextNoCopy                // the same, but not to a holder of the session if there is another
+	cutClient                 // nowhere, and the client's connection is ended without a (further) word
+	sameMember                // the same member, or the next one if that does not work
 )
 
 // decision is what decide says.
@@ -110,20 +113,18 @@ type decision struct {
 // design D8 (seeds.md 4.5, mod_jk.md 4.4) and depends on nothing but f.
 func decide(f facts) decision {
 	switch f.failure {
-	case failStale:
-		return f.unsent(sameMember)
 	case failConnect, failNotRun:
-		return f.unsent(nextMember)
+		return f.unsent()
 	case failStatus:
 		// A 503 is how servers say that they did not try (PLUG-103); after any
 		// other status the member has run it.
 		if f.status == http.StatusServiceUnavailable {
-			return f.unsent(nextMember)
+			return f.unsent()
 		}
 		return f.again(nextMember, http.StatusServiceUnavailable)
 	case failDropped:
 		if f.alive || f.maxResend < 0 {
-			return f.again(aliveMember, http.StatusBadGateway)
+			return f.again(sameMember, http.StatusBadGateway)
 		}
 		// This very request may have killed the member: another death must cost
 		// nobody their session, and one member must be left in any case (TC-7).
@@ -141,6 +142,8 @@ func decide(f facts) decision {
 		return decision{to: giveUp, status: http.StatusRequestEntityTooLarge}
 	case failSlow:
 		return decision{to: giveUp, status: http.StatusRequestTimeout}
+	case failMethod:
+		return decision{to: giveUp, status: http.StatusMethodNotAllowed}
 	default: // failMalformed: it would answer so again
 		return decision{to: giveUp, status: http.StatusBadGateway}
 	}
@@ -148,11 +151,12 @@ func decide(f facts) decision {
 
 // unsent is the decision when no member has run the request: any method, as
 // often as there are members.
-func (f facts) unsent(to whither) decision {
+func (f facts) unsent() decision {
+	d := decision{to: nextMember, status: http.StatusServiceUnavailable}
 	if !f.replayable {
-		to = giveUp
+		d.to = giveUp
 	}
-	return decision{to: to, status: http.StatusServiceUnavailable}
+	return d
 }
 
 // again is the decision when a member has got the request.

@@ -1,6 +1,10 @@
 package proxy
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/understudy-lb/understudy/proxy/http1"
+)
 
 func TestDecide(t *testing.T) {
 	explicit := func(bits int) recovery { return recovery{set: true, bits: bits} }
@@ -11,135 +15,131 @@ func TestDecide(t *testing.T) {
 		want decision
 	}{{
 		name: "PLUG-100: nothing sent, a POST goes to the next member",
-		in:   facts{failure: failConnect, method: methodPost, replayable: true, maxResend: guards},
+		in:   facts{failure: failConnect, method: http1.MethodPost, replayable: true, maxResend: guards},
 		want: decision{to: nextMember, status: 503},
 	}, {
 		name: "PLUG-100: nothing sent after a resend is not another resend",
-		in:   facts{failure: failConnect, method: methodGet, replayable: true, maxResend: guards, resends: 1},
+		in:   facts{failure: failConnect, method: http1.MethodGet, replayable: true, maxResend: guards, resends: 1},
 		want: decision{to: nextMember, status: 503},
 	}, {
 		name: "nothing sent, but the body is no longer whole",
-		in:   facts{failure: failConnect, method: methodPost, maxResend: guards},
+		in:   facts{failure: failConnect, method: http1.MethodPost, maxResend: guards},
 		want: decision{to: giveUp, status: 503},
 	}, {
-		name: "case C1: a kept connection closed before our first byte, same member, any method",
-		in:   facts{failure: failStale, method: methodPost, replayable: true, maxResend: guards},
-		want: decision{to: sameMember, status: 503},
-	}, {
 		name: "Not-Executed: any method",
-		in:   facts{failure: failNotRun, method: methodPost, replayable: true, maxResend: guards, resends: 1},
+		in:   facts{failure: failNotRun, method: http1.MethodPost, replayable: true, maxResend: guards, resends: 1},
 		want: decision{to: nextMember, status: 503},
 	}, {
 		name: "Not-Executed: a long POST cannot be sent again",
-		in:   facts{failure: failNotRun, method: methodPost, maxResend: guards},
+		in:   facts{failure: failNotRun, method: http1.MethodPost, maxResend: guards},
 		want: decision{to: giveUp, status: 503},
 	}, {
 		name: "PLUG-103: 503 in fail_on_status, any method",
-		in:   facts{failure: failStatus, status: 503, method: methodPost, replayable: true, maxResend: guards},
+		in:   facts{failure: failStatus, status: 503, method: http1.MethodPost, replayable: true, maxResend: guards},
 		want: decision{to: nextMember, status: 503},
 	}, {
 		name: "500 in fail_on_status: the member has run it, so a POST is not repeated",
-		in:   facts{failure: failStatus, status: 500, method: methodPost, replayable: true, maxResend: guards},
+		in:   facts{failure: failStatus, status: 500, method: http1.MethodPost, replayable: true, maxResend: guards},
 		want: decision{to: giveUp, status: 503},
 	}, {
 		name: "500 in fail_on_status: a GET is, once",
-		in:   facts{failure: failStatus, status: 500, method: methodGet, replayable: true, maxResend: guards},
+		in:   facts{failure: failStatus, status: 500, method: http1.MethodGet, replayable: true, maxResend: guards},
 		want: decision{to: nextMember, status: 503, resend: true},
 	}, {
 		name: "dropped, the member is alive: GET again there",
-		in:   facts{failure: failDropped, method: methodGet, replayable: true, maxResend: guards, alive: true},
-		want: decision{to: aliveMember, status: 502, resend: true},
+		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, alive: true},
+		want: decision{to: sameMember, status: 502, resend: true},
 	}, {
 		name: "dropped, the member is alive: never a POST (D04, D19)",
-		in:   facts{failure: failDropped, method: methodPost, replayable: true, maxResend: guards, alive: true},
+		in:   facts{failure: failDropped, method: http1.MethodPost, replayable: true, maxResend: guards, alive: true},
 		want: decision{to: giveUp, status: 502},
 	}, {
 		name: "TC-7, 3 nodes: GET dropped by a death goes to a member without a copy",
-		in:   facts{failure: failDropped, method: methodGet, replayable: true, maxResend: guards, others: 2},
+		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, others: 2},
 		want: decision{to: nextNoCopy, status: 502, resend: true},
 	}, {
 		name: "TC-7, 3 nodes: the second death ends it",
-		in:   facts{failure: failDropped, method: methodGet, replayable: true, maxResend: guards, others: 1, resends: 1},
+		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, others: 1, resends: 1},
 		want: decision{to: giveUp, status: 502},
 	}, {
 		name: "TC-7, 5 nodes: the second death ends it there too",
-		in:   facts{failure: failDropped, method: methodGet, replayable: true, maxResend: guards, others: 3, resends: 1},
+		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, others: 3, resends: 1},
 		want: decision{to: giveUp, status: 502},
 	}, {
 		name: "TC-7, 2 nodes: the last one is not risked",
-		in:   facts{failure: failDropped, method: methodGet, replayable: true, maxResend: guards, others: 1},
+		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, others: 1},
 		want: decision{to: giveUp, status: 502},
 	}, {
 		name: "TC-7, POST: 1 node dies, 502",
-		in:   facts{failure: failDropped, method: methodPost, replayable: true, maxResend: guards, others: 3},
+		in:   facts{failure: failDropped, method: http1.MethodPost, replayable: true, maxResend: guards, others: 3},
 		want: decision{to: giveUp, status: 502},
 	}, {
 		name: "TC-7, recovery_options 3: GET is not sent again",
-		in:   facts{failure: failDropped, method: methodGet, replayable: true, maxResend: guards, others: 3, recovery: explicit(3)},
+		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, others: 3, recovery: explicit(3)},
 		want: decision{to: giveUp, status: 502},
 	}, {
 		name: "TC-7, recovery_options 1: the same",
-		in:   facts{failure: failDropped, method: methodGet, replayable: true, maxResend: guards, others: 3, recovery: explicit(1)},
+		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, others: 3, recovery: explicit(1)},
 		want: decision{to: giveUp, status: 502},
 	}, {
 		name: "TC-7, recovery_options 0 and no guards: the seed's chain, POST included",
-		in:   facts{failure: failDropped, method: methodPost, replayable: true, maxResend: -1, others: 0, resends: 7, poisoned: true, recovery: explicit(0)},
-		want: decision{to: aliveMember, status: 502, resend: true},
+		in:   facts{failure: failDropped, method: http1.MethodPost, replayable: true, maxResend: -1, others: 0, resends: 7, poisoned: true, recovery: explicit(0)},
+		want: decision{to: sameMember, status: 502, resend: true},
 	}, {
 		name: "recovery_options 0 with guards: a POST once",
-		in:   facts{failure: failDropped, method: methodPost, replayable: true, maxResend: guards, others: 2, recovery: explicit(0)},
+		in:   facts{failure: failDropped, method: http1.MethodPost, replayable: true, maxResend: guards, others: 2, recovery: explicit(0)},
 		want: decision{to: nextNoCopy, status: 502, resend: true},
 	}, {
 		name: "recovery_options 9: HEAD again",
-		in:   facts{failure: failDropped, method: methodHead, replayable: true, maxResend: guards, others: 2, recovery: explicit(9)},
+		in:   facts{failure: failDropped, method: http1.MethodHead, replayable: true, maxResend: guards, others: 2, recovery: explicit(9)},
 		want: decision{to: nextNoCopy, status: 502, resend: true},
 	}, {
 		name: "recovery_options 25: GET again, though bit 8 shadows 16 in mod_jk",
-		in:   facts{failure: failDropped, method: methodGet, replayable: true, maxResend: guards, others: 2, recovery: explicit(25)},
+		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, others: 2, recovery: explicit(25)},
 		want: decision{to: nextNoCopy, status: 502, resend: true},
 	}, {
 		name: "recovery_options 17: not HEAD",
-		in:   facts{failure: failDropped, method: methodHead, replayable: true, maxResend: guards, others: 2, recovery: explicit(17)},
+		in:   facts{failure: failDropped, method: http1.MethodHead, replayable: true, maxResend: guards, others: 2, recovery: explicit(17)},
 		want: decision{to: giveUp, status: 502},
 	}, {
 		name: "its like was in flight at a death a moment ago",
-		in:   facts{failure: failDropped, method: methodGet, replayable: true, maxResend: guards, others: 3, poisoned: true},
+		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, others: 3, poisoned: true},
 		want: decision{to: giveUp, status: 502},
 	}, {
 		name: "PLUG-101: time-out, GET goes on, also to the secondary",
-		in:   facts{failure: failTimeout, method: methodGet, replayable: true, maxResend: guards},
+		in:   facts{failure: failTimeout, method: http1.MethodGet, replayable: true, maxResend: guards},
 		want: decision{to: nextMember, status: 504, resend: true},
 	}, {
 		name: "PLUG-101: time-out, once",
-		in:   facts{failure: failTimeout, method: methodGet, replayable: true, maxResend: guards, resends: 1},
+		in:   facts{failure: failTimeout, method: http1.MethodGet, replayable: true, maxResend: guards, resends: 1},
 		want: decision{to: giveUp, status: 504},
 	}, {
 		name: "PLUG-101, D19: time-out, POST is an error",
-		in:   facts{failure: failTimeout, method: methodPost, replayable: true, maxResend: guards},
+		in:   facts{failure: failTimeout, method: http1.MethodPost, replayable: true, maxResend: guards},
 		want: decision{to: giveUp, status: 504},
 	}, {
 		name: "an unreadable reply would be as unreadable again",
-		in:   facts{failure: failMalformed, method: methodGet, replayable: true, maxResend: guards},
+		in:   facts{failure: failMalformed, method: http1.MethodGet, replayable: true, maxResend: guards},
 		want: decision{to: giveUp, status: 502},
 	}, {
 		name: "case H: a reply that has begun is never sent again, whatever the file says",
-		in:   facts{failure: failBegun, method: methodGet, replayable: true, maxResend: -1, recovery: explicit(0)},
+		in:   facts{failure: failBegun, method: http1.MethodGet, replayable: true, maxResend: -1, recovery: explicit(0)},
 		want: decision{to: cutClient, status: 499},
 	}, {
 		name: "PLUG-109: the client is gone",
-		in:   facts{failure: failGone, method: methodGet, replayable: true, maxResend: guards},
+		in:   facts{failure: failGone, method: http1.MethodGet, replayable: true, maxResend: guards},
 		want: decision{to: cutClient, status: 499},
 	}, {
 		name: "PLUG-105: body too large",
-		in:   facts{failure: failTooLarge, method: methodPost, maxResend: guards},
+		in:   facts{failure: failTooLarge, method: http1.MethodPost, maxResend: guards},
 		want: decision{to: giveUp, status: 413},
 	}, {
 		name: "a chunk that is no chunk",
-		in:   facts{failure: failClient, method: methodPost, maxResend: guards},
+		in:   facts{failure: failClient, method: http1.MethodPost, maxResend: guards},
 		want: decision{to: giveUp, status: 400},
 	}, {
 		name: "a body that stops half way",
-		in:   facts{failure: failSlow, method: methodPost, maxResend: guards},
+		in:   facts{failure: failSlow, method: http1.MethodPost, maxResend: guards},
 		want: decision{to: giveUp, status: 408},
 	}}
 	for _, tt := range tests {
@@ -153,8 +153,8 @@ func TestDecide(t *testing.T) {
 
 // TestDecideNever goes over all facts there are and checks what must never be.
 func TestDecideNever(t *testing.T) {
-	for f := failConnect; f <= failSlow; f++ {
-		for m := methodOther; m <= methodConnect; m++ {
+	for f := failConnect; f <= failMethod; f++ {
+		for m := http1.MethodOther; m <= http1.MethodPatch; m++ {
 			for bits := range 1 << 9 {
 				in := facts{
 					failure: f, method: m, maxResend: 1,
@@ -169,7 +169,7 @@ func TestDecideNever(t *testing.T) {
 					t.Fatalf("decide(%+v) = %+v: the body is gone", in, got)
 				case got.resend && in.resends > 0:
 					t.Fatalf("decide(%+v) = %+v: a second resend", in, got)
-				case got.resend && !in.recovery.set && !m.idempotent():
+				case got.resend && !in.recovery.set && !m.Idempotent():
 					t.Fatalf("decide(%+v) = %+v: not idempotent", in, got)
 				case on && f.sent() && !got.resend && f != failStatus:
 					t.Fatalf("decide(%+v) = %+v: sent again without counting it", in, got)

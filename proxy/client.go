@@ -1,0 +1,103 @@
+package proxy
+
+import (
+	"net"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/proxy/balance"
+)
+
+// A Client is what the pipeline knows of a client's connection beside its bytes.
+// It serves all requests of the connection, one after the other.
+type Client struct {
+	address  string
+	forward  []byte // the lines about the client that members get
+	stopFlag *atomic.Bool
+}
+
+// NewClient describes a connection from addr, over TLS if secure. Once stopping,
+// which may be nil, is true, each reply is the last one on its connection.
+func NewClient(addr net.Addr, secure bool, stopping *atomic.Bool) *Client {
+	return newClient(addr.String(), secure, stopping)
+}
+
+func newClient(addr string, secure bool, stopping *atomic.Bool) *Client {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = addr
+	}
+	proto := "http"
+	if secure {
+		proto = "https"
+	}
+	return &Client{
+		address:  host,
+		forward:  []byte("X-Forwarded-For: " + host + "\r\nX-Forwarded-Proto: " + proto + "\r\n"),
+		stopFlag: stopping,
+	}
+}
+
+// clientOf describes the client of a request of net/http's server.
+func clientOf(r *http.Request) *Client { return newClient(r.RemoteAddr, r.TLS != nil, nil) }
+
+func (c *Client) stopping() bool { return c.stopFlag != nil && c.stopFlag.Load() }
+
+// maxIdle bounds the exchanges that wait to be used again.
+const maxIdle = 1024
+
+// take returns an exchange for one request.
+func (p *Proxy) take() *exchange {
+	var x *exchange
+	p.mu.Lock()
+	if n := len(p.idle); n > 0 {
+		x = p.idle[n-1]
+		p.idle[n-1] = nil
+		p.idle = p.idle[:n-1]
+	}
+	p.mu.Unlock()
+	if x == nil {
+		x = &exchange{p: p}
+		x.one.x, x.two.x = x, x
+		x.msg.Init(p.bufs)
+		x.pump.spill.Init(p.bufs)
+		x.one.head.Init(p.bufs)
+		x.two.head.Init(p.bufs)
+		x.two.lines.Init(p.bufs)
+	}
+	return x
+}
+
+// give takes it back. It holds no buffer and no connection meanwhile.
+func (p *Proxy) give(x *exchange) {
+	x.msg.Free()
+	x.pump.spill.Free()
+	x.one.head.Free()
+	x.one.conn, x.one.last, x.one.cut = nil, false, false
+	if x.two.w != nil {
+		x.two.reset()
+	}
+	x.from, x.in, x.out = nil, nil, nil
+	x.lb, x.ref, x.want, x.round = nil, cookie.Reference{}, balance.Request{}, balance.Round{}
+	x.rounds, x.attempts, x.resends = 0, 0, 0
+	x.failure, x.cause, x.busy, x.spare = failNone, nil, false, false
+	x.status, x.begun, x.read, x.written, x.headBytes = 0, false, 0, 0, 0
+	x.served = nil
+	p.mu.Lock()
+	if len(p.idle) < maxIdle {
+		p.idle = append(p.idle, x)
+	}
+	p.mu.Unlock()
+}
+
+// reset forgets the request of net/http's server.
+func (c *client2) reset() {
+	c.w, c.r, c.err = nil, nil, nil
+	c.head.Free()
+	c.lines.Free()
+	if c.buf != nil {
+		c.x.p.bufs.Put(c.buf)
+		c.buf = nil
+	}
+}

@@ -1,0 +1,293 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/proxy/balance"
+	"github.com/understudy-lb/understudy/proxy/endpoint"
+	"github.com/understudy-lb/understudy/proxy/http1"
+)
+
+// A request is the body of what a client asks, and the way to stop reading it.
+// Its head is parsed by package http1 whichever server it came over.
+type request interface {
+	// Source hands out the body.
+	http1.Source
+
+	// interrupt makes a Next that waits, in another goroutine, return. resume is
+	// called after it has returned, and says whether Next can be called again.
+	interrupt()
+	resume() bool
+}
+
+// A reply is the way back to the client.
+type reply interface {
+	// interim passes on a reply with a status below 200. It may keep it back.
+	interim(rep *http1.Reply) error
+
+	// send passes on a reply: its head, without the lines that are marked as
+	// dropped, and its body. n is the number of bytes of the body; rerr says why
+	// the body ended early, and werr why the client cannot be written to.
+	send(rep *http1.Reply, body http1.Source) (n int64, rerr, werr error)
+
+	// refuse answers with a reply of our own.
+	refuse(status int) (n int64, err error)
+
+	// gone reports whether the client has gone away. It is not called while the
+	// request's body is being read.
+	gone() bool
+}
+
+// An exchange is one request on its way through the pipeline, with everything
+// that it needs, so that it can be used again for another one. One goroutine
+// works on it; a second one is the pump.
+type exchange struct {
+	p    *Proxy
+	from *Client
+	req  http1.Request
+	in   request
+	out  reply
+	one  client1
+	two  client2
+
+	// What the request is sent as: head, and body as far as it was read and is
+	// kept. It can be written to one member after another.
+	msg     http1.Out
+	framing http1.Framing
+	pump    pump
+
+	// Who shall serve it.
+	lb      *lb
+	ref     cookie.Reference
+	scratch cookie.Scratch
+	cookies [maxCookieLines][]byte
+	want    balance.Request
+	round   balance.Round
+	rounds  int
+	lease   balance.Lease
+	member  *member // of lease; nil without one
+	named   [cookie.MaxName]byte
+
+	// The attempt.
+	conn     *endpoint.Conn // nil if there is none
+	rep      http1.Reply
+	source   replyBody
+	failure  failure
+	cause    error // of failure, for the log
+	busy     bool  // failConnect for want of a free connection: the member lives
+	spare    bool  // failConnect because the endpoint was replaced meanwhile
+	attempts int
+	resends  int
+
+	// What came of it.
+	start   time.Time
+	status  int
+	begun   bool  // the client has the head of a final reply
+	read    int64 // bytes of the request's body
+	written int64 // bytes of the reply's body
+
+	headBytes int     // of the reply's head
+	served    *member // by whom it was last tried
+	logged    []byte  // scratch of the access log
+}
+
+// exchange makes one attempt at the leased member: the request goes out, and the
+// head of a final reply comes back, in x.rep. It classifies what goes wrong, once
+// and for all.
+func (x *exchange) exchange() failure {
+	if x.attempts++; x.attempts > 1 {
+		x.member.counts.retries.Add(1)
+	}
+	x.served = x.member
+	x.busy, x.spare = false, false
+	conn, f := x.member.endpoint().Send(x.p.ctx, x.msg.Bytes())
+	if f != nil && (conn == nil || isTimeout(f.Err)) {
+		x.conn = conn
+		return x.stop(x.unsent(f))
+	}
+	// After a write that failed midway a reply may be waiting all the same: a
+	// member that answers early stops reading (peers.md C17).
+	x.conn = conn
+	if f == nil && !x.pump.ended.Load() {
+		x.pump.start(x)
+	}
+	for {
+		if f := x.readReply(); f != failNone {
+			return x.stop(f)
+		}
+		if !x.rep.Interim() {
+			return x.judge()
+		}
+		dropReply(&x.rep.Head, false)
+		if err := x.out.interim(&x.rep); err != nil {
+			return x.stop(x.failed(failGone, err))
+		}
+	}
+}
+
+// failed notes why.
+func (x *exchange) failed(f failure, err error) failure {
+	x.cause = err
+	return f
+}
+
+// unsent classifies the failure of sending.
+func (x *exchange) unsent(f *endpoint.Failure) failure {
+	switch f.Kind {
+	case endpoint.Busy:
+		x.busy = true
+	case endpoint.Closed, endpoint.Canceled:
+		x.spare = true
+	case endpoint.WriteMidway: // for want of time: it does not read what it is sent
+		return x.failed(failTimeout, f)
+	default:
+	}
+	return x.failed(failConnect, f)
+}
+
+// readReply waits for the next head from the member and reads it.
+func (x *exchange) readReply() failure {
+	if err := x.await(); err != nil {
+		return x.classify(err)
+	}
+	x.conn.Wire().SetReadTimeout(x.member.silence)
+	if f := x.conn.ReadReply(&x.rep, x.req.Method); f != nil {
+		if f.Kind == endpoint.Malformed {
+			return x.failed(failMalformed, f)
+		}
+		return x.classify(f)
+	}
+	return failNone
+}
+
+// classify says what the end of the connection with err means, before there was
+// a reply.
+func (x *exchange) classify(err error) failure {
+	switch {
+	case errors.Is(err, http1.ErrInterrupted):
+		// The pump did that: it knows why.
+		x.pump.wait()
+		return x.failed(x.pump.failure, x.pump.err)
+	case errors.Is(err, errGone):
+		return x.failed(failGone, err)
+	case isTimeout(err):
+		return x.failed(failTimeout, err)
+	}
+	return x.failed(failDropped, err)
+}
+
+// errGone is what await returns when the client has gone.
+var errGone = errors.New("proxy: the client has gone away")
+
+// The first look for a client that has gone is made after watchFirst, then less
+// and less often.
+const (
+	watchFirst = 50 * time.Millisecond
+	watchLast  = time.Second
+)
+
+// await waits for bytes of the member. Now and then it looks whether the client
+// is still there; while the pump runs the pump would notice.
+//
+// The error is [os.ErrDeadlineExceeded] when the member has been silent for too
+// long. Its silence counts from the last piece of the body that it was sent.
+func (x *exchange) await() error {
+	wire, silence := x.conn.Wire(), x.member.silence
+	since := time.Now()
+	for step := watchFirst; ; step = min(2*step, watchLast) {
+		if silence > 0 {
+			step = min(step, max(silence-time.Since(since), time.Millisecond))
+		}
+		wire.SetReadTimeout(step)
+		err := wire.Await()
+		if err == nil || !isTimeout(err) {
+			return err
+		}
+		if x.pump.running {
+			if last := x.pump.progress(); last.After(since) {
+				since = last
+			}
+		} else if x.out.gone() {
+			return errGone
+		}
+		if silence > 0 && time.Since(since) >= silence {
+			return err
+		}
+	}
+}
+
+// judge looks at a final reply before the client gets any of it.
+func (x *exchange) judge() failure {
+	if x.rep.Switched() {
+		// Nobody asked for another protocol: Upgrade is not passed on (C10).
+		return x.stop(x.failed(failMalformed, errors.New("unasked 101 Switching Protocols")))
+	}
+	if x.rep.Status == 503 && x.member.isOurs() {
+		if i := x.rep.Find(http1.NameNotExecuted, 0); i >= 0 {
+			x.noteOwner(x.rep.Value(i))
+			return x.stop(failNotRun)
+		}
+	}
+	if _, hit := x.member.failsOn(x.rep.Status); hit {
+		return x.stop(failStatus)
+	}
+	return failNone
+}
+
+// stop ends an attempt that brought no reply for the client. f is returned, or a
+// fault that the pump has found meanwhile and that explains it better.
+func (x *exchange) stop(f failure) failure {
+	if x.pump.halt(x); x.pump.failure != failNone && f != failNotRun {
+		f = x.failed(x.pump.failure, x.pump.err)
+	}
+	if x.conn == nil {
+		return f
+	}
+	if (f == failNotRun || f == failStatus) && x.pump.complete() {
+		x.conn.Wire().SetReadTimeout(discardTime)
+		_ = x.rep.Body.Discard(discardBytes) // if that fails, the connection is closed
+		x.conn.Done(&x.rep)
+	} else {
+		x.conn.Close()
+	}
+	x.conn = nil
+	return f
+}
+
+// How much of a reply that nobody gets is read, and how long it may take, so that
+// the connection can be kept.
+const (
+	discardBytes = 4 << 10
+	discardTime  = 100 * time.Millisecond
+)
+
+// A replyBody is the body of a member's reply as the client gets it.
+type replyBody struct {
+	x *exchange
+}
+
+// Next returns the next piece. While the member is silent the client is watched,
+// so that a stream nobody listens to ends.
+func (b *replyBody) Next() ([]byte, error) {
+	body := &b.x.rep.Body
+	if wire := b.x.conn.Wire(); !body.Ready() && wire.Buffered() == 0 {
+		if err := b.x.await(); err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		wire.SetReadTimeout(b.x.member.silence)
+	}
+	return body.Next()
+}
+
+// Ready is [http1.Body.Ready].
+func (b *replyBody) Ready() bool { return b.x.rep.Body.Ready() }
+
+// Trailer is [http1.Body.Trailer] without what is not the client's.
+func (b *replyBody) Trailer() *http1.Head {
+	t := b.x.rep.Body.Trailer()
+	dropTrailer(t)
+	return t
+}

@@ -1,0 +1,192 @@
+package proxy
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/understudy-lb/understudy/proxy/http1"
+)
+
+// A client1 is a client that speaks HTTP/1: the request and the reply of an
+// exchange over a connection of ours. In the ordinary case it works without a
+// goroutine of its own and without allocating.
+type client1 struct {
+	x    *exchange
+	conn *http1.Conn
+	head http1.Out
+	last bool // the connection ends with this reply
+	cut  bool // only its end tells the client where the reply ends
+}
+
+// How much, and for how long, is read of what a client goes on sending after a
+// reply that did not wait for it (peers.md C17).
+const (
+	lingerBytes = 1 << 20
+	lingerTime  = 2 * time.Second
+)
+
+// Serve reads one request from c and takes it through the pipeline. The caller
+// has waited for its first byte, by [http1.Conn.Await]. Nil means that another
+// request may come.
+//
+// The error is [ErrClosed], also after a request that broke a rule and got its
+// reply; or [http1.ErrHTTP2] for a client that speaks that, to whose connection
+// nothing was done.
+func (p *Proxy) Serve(c *http1.Conn, from *Client) error {
+	x := p.take()
+	defer p.give(x)
+	x.from = from
+	x.one.conn = c
+	x.in, x.out = &x.one, &x.one
+	c.SetReadDeadline(time.Now().Add(p.headTime))
+	if err := c.ReadRequest(&x.req); err != nil {
+		return x.one.unread(err)
+	}
+	c.SetReadTimeout(p.body)
+	x.serve()
+	return x.one.end()
+}
+
+// unread ends a connection on which there was no request, or none that can be
+// read.
+func (c *client1) unread(err error) error {
+	if errors.Is(err, http1.ErrHTTP2) {
+		return http1.ErrHTTP2
+	}
+	x := c.x
+	x.start = time.Now()
+	x.failure, x.cause = failClient, err
+	bad, isBad := errors.AsType[*http1.Error](err)
+	switch {
+	case isBad:
+		x.status = bad.Status
+	case isTimeout(err) && c.conn.Buffered() > 0:
+		x.failure, x.status = failSlow, http.StatusRequestTimeout
+	default:
+		return ErrClosed // it said nothing, or half a word and went
+	}
+	x.req.Reset() // what was read of it is not to be trusted
+	x.finish(giveUp)
+	_ = c.conn.Linger(lingerBytes, lingerTime) // it is closed one way or the other
+	return ErrClosed
+}
+
+// end says whether the connection can be used for another request.
+func (c *client1) end() error {
+	x := c.x
+	switch {
+	case x.begun && x.failure != failNone, x.failure == failGone:
+		// An end of the connection before the end of the reply tells an
+		// HTTP/1.1 client all; another one needs a reset.
+		if tcp, ok := c.conn.NetConn().(*net.TCPConn); ok && c.cut {
+			_ = tcp.SetLinger(0) // if it cannot be told, it cannot
+		}
+		return ErrClosed
+	case !x.req.Body.Ended() || c.last && c.conn.Buffered() > 0:
+		_ = c.conn.Linger(lingerBytes, lingerTime) // it is closed one way or the other
+		return ErrClosed
+	case c.last:
+		return ErrClosed
+	}
+	return nil
+}
+
+// Next is that of the request's body.
+func (c *client1) Next() ([]byte, error) { return c.x.req.Body.Next() }
+
+// Ready is that of the request's body.
+func (c *client1) Ready() bool { return c.x.req.Body.Ready() }
+
+// Trailer is that of the request's body, without what a member must not see.
+func (c *client1) Trailer() *http1.Head {
+	t := c.x.req.Body.Trailer()
+	dropTrailer(t)
+	return t
+}
+
+func (c *client1) interrupt() { c.conn.Interrupt() }
+
+func (c *client1) resume() bool {
+	c.conn.Resume()
+	return c.x.req.Body.Err() == nil
+}
+
+func (c *client1) gone() bool { return c.conn.Look() == http1.Closed }
+
+// interim passes an interim reply on, but not to HTTP/1.0, which has none, and no
+// 100 to who did not ask for it (RFC 9110 section 15.2).
+func (c *client1) interim(rep *http1.Reply) error {
+	req := &c.x.req
+	if req.Minor == 0 || rep.Status == http.StatusContinue && !req.ExpectContinue {
+		return nil
+	}
+	c.head.StatusLine(rep.Status, rep.Reason)
+	c.head.Lines(&rep.Head)
+	c.head.EndHead()
+	return c.conn.Send(&c.head)
+}
+
+func (c *client1) send(rep *http1.Reply, body http1.Source) (n int64, rerr, werr error) {
+	o := &c.head
+	o.StatusLine(rep.Status, rep.Reason)
+	o.Lines(&rep.Head)
+	f := o.FrameReply(rep, c.x.req.Minor)
+	c.cut = f == http1.UntilClose
+	c.connection(c.cut)
+	o.EndHead()
+	return c.conn.CopyBody(o, f, body)
+}
+
+// connection writes the Connection line, if one is needed. The connection ends
+// with this reply if the client wants that, if we stop, and if its request has
+// not been read to the end: nobody can know whether the rest will come.
+func (c *client1) connection(last bool) {
+	x := c.x
+	c.last = last || x.req.Close || !x.pump.ended.Load() || x.from.stopping()
+	switch {
+	case c.last:
+		c.head.RawString("Connection: close\r\n")
+	case x.req.Minor == 0:
+		c.head.RawString("Connection: keep-alive\r\n")
+	}
+}
+
+func (c *client1) refuse(status int) (int64, error) {
+	text := refusal(status)
+	o := &c.head
+	o.StatusText(status)
+	o.FieldString("Content-Type", refusalType)
+	o.FieldInt("Content-Length", int64(len(text)))
+	if status == http.StatusMethodNotAllowed {
+		o.FieldString("Allow", allowed)
+	}
+	c.connection(c.x.failure == failClient || c.x.failure == failSlow || c.x.failure == failTooLarge)
+	o.EndHead()
+	if c.x.req.Method == http1.MethodHead {
+		text = ""
+	}
+	o.RawString(text)
+	return int64(len(text)), c.conn.Send(o)
+}
+
+// refusalType is the Content-Type of our own replies.
+const refusalType = "text/plain; charset=utf-8"
+
+// allowed is what a 405 lists.
+const allowed = "GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH"
+
+// refusal is the body of our own replies.
+func refusal(status int) string { return http.StatusText(status) + "\n" }
+
+// refusal says why a request is not taken at all. The status is in x.status.
+func (x *exchange) refusal() failure {
+	if x.req.Method == http1.MethodConnect {
+		x.status = http.StatusMethodNotAllowed // peers.md B28
+		return x.failed(failMethod, errMethod)
+	}
+	return failNone
+}
+
+var errMethod = errors.New("proxy: CONNECT is for forward proxies")

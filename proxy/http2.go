@@ -1,0 +1,233 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/understudy-lb/understudy/proxy/http1"
+)
+
+// A client2 is a client behind net/http's server: HTTP/2, where the protocol is
+// that server's and everything else ours. The head of its request is written out
+// and parsed like any other, so that there is one set of checks and rules.
+type client2 struct {
+	x *exchange
+	w http.ResponseWriter
+	r *http.Request
+
+	head    http1.Out
+	buf     []byte
+	err     error // what Next returns next
+	lines   http1.Out
+	trailer http1.Request
+}
+
+// ServeHTTP takes a request of net/http's server through the pipeline. A reply
+// that cannot be completed ends in a panic with [http.ErrAbortHandler], as there.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := p.take()
+	defer p.give(x)
+	c := &x.two
+	c.w, c.r = w, r
+	x.in, x.out = c, c
+	x.from = clientOf(r)
+	if err := c.parse(); err != nil {
+		x.start = time.Now()
+		x.failure, x.cause, x.status = failClient, err, http.StatusBadRequest
+		if bad, ok := errors.AsType[*http1.Error](err); ok {
+			x.status = bad.Status
+		}
+		x.req.Reset()
+		x.finish(giveUp)
+		return
+	}
+	x.serve()
+	if x.failure != failNone && (x.begun || x.failure == failGone) {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// parse makes x.req of the request.
+func (c *client2) parse() error {
+	r, o := c.r, &c.head
+	o.RawString(r.Method)
+	o.RawString(" ")
+	o.RawString(r.RequestURI)
+	o.RawString(" HTTP/1.1\r\n")
+	o.FieldString("Host", r.Host)
+	for name, values := range r.Header {
+		switch name {
+		case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Expect", "Trailer":
+			continue // said otherwise, or the server's business
+		}
+		for _, v := range values {
+			o.FieldString(name, v)
+		}
+	}
+	for name := range r.Trailer {
+		o.FieldString("Trailer", name)
+	}
+	switch {
+	case r.ContentLength > 0:
+		o.FieldInt("Content-Length", r.ContentLength)
+	case r.ContentLength < 0:
+		o.RawString("Transfer-Encoding: chunked\r\n")
+	case len(r.Header["Content-Length"]) > 0:
+		o.RawString("Content-Length: 0\r\n")
+	}
+	o.EndHead()
+	c.x.req.Reset()
+	n, err := c.x.req.Parse(o.Bytes(), c.x.p.limits)
+	if err == nil && n != o.Len() {
+		err = io.ErrUnexpectedEOF // a field that ends the head early: Field cleans them
+	}
+	return err
+}
+
+// Next reads a piece of the request's body.
+func (c *client2) Next() ([]byte, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	if c.buf == nil {
+		c.buf = c.x.p.bufs.Get()
+	}
+	for range maxEmptyReads {
+		n, err := c.r.Body.Read(c.buf)
+		c.err = err
+		if n > 0 {
+			return c.buf[:n], nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	c.err = io.ErrNoProgress
+	return nil, c.err
+}
+
+// maxEmptyReads is as in package bufio.
+const maxEmptyReads = 100
+
+// Ready reports whether Next would not read.
+func (c *client2) Ready() bool { return c.err != nil }
+
+// Trailer returns the client's trailer, once Next has returned io.EOF.
+func (c *client2) Trailer() *http1.Head {
+	if len(c.r.Trailer) == 0 {
+		return nil
+	}
+	o := &c.lines
+	o.RawString("GET / HTTP/1.1\r\nHost: trailer\r\n")
+	for name, values := range c.r.Trailer {
+		for _, v := range values {
+			o.FieldString(name, v)
+		}
+	}
+	o.EndHead()
+	c.trailer.Reset()
+	if n, err := c.trailer.Parse(o.Bytes(), c.x.p.limits); err != nil || n == 0 {
+		return nil // what is not a field cannot be passed on
+	}
+	t := &c.trailer.Head
+	for i := range t.Lines {
+		// RFC 9110 section 6.5.1: nothing that a rule knows by name.
+		t.Lines[i].Drop = t.Lines[i].Name != http1.NameOther
+	}
+	dropTrailer(t)
+	return t
+}
+
+func (c *client2) interrupt() {
+	// Where the server has no such thing, the handler's end does it.
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
+}
+
+// resume says no: a body that was interrupted has ended.
+func (c *client2) resume() bool { return false }
+
+func (c *client2) gone() bool { return c.r.Context().Err() != nil }
+
+// interim passes on what is information for the client. 100 is the server's
+// business: it says so with the first read of the body.
+func (c *client2) interim(rep *http1.Reply) error {
+	if rep.Status == http.StatusContinue {
+		return nil
+	}
+	c.copyLines(&rep.Head)
+	c.w.WriteHeader(rep.Status)
+	clear(c.w.Header())
+	return nil
+}
+
+// copyLines sets the lines that are not dropped.
+func (c *client2) copyLines(h *http1.Head) {
+	to := c.w.Header()
+	for i := range h.Lines {
+		if !h.Lines[i].Drop {
+			to.Add(string(h.FieldName(i)), string(h.Value(i)))
+		}
+	}
+}
+
+func (c *client2) send(rep *http1.Reply, body http1.Source) (n int64, rerr, werr error) {
+	c.copyLines(&rep.Head)
+	h := c.w.Header()
+	if _, ok := h["Content-Type"]; !ok {
+		h["Content-Type"] = nil // so that net/http guesses none (peers.md C13)
+	}
+	if rep.ContentLength >= 0 {
+		h.Set("Content-Length", strconv.FormatInt(rep.ContentLength, 10))
+	}
+	c.w.WriteHeader(rep.Status)
+	flush := http.NewResponseController(c.w)
+	for {
+		if !body.Ready() {
+			if werr = flush.Flush(); werr != nil {
+				return n, nil, werr
+			}
+		}
+		p, err := body.Next()
+		if err == io.EOF { //nolint:errorlint // a Source returns it bare
+			c.sendTrailer(body.Trailer())
+			return n, nil, nil
+		}
+		if err != nil {
+			return n, err, nil
+		}
+		if _, werr = c.w.Write(p); werr != nil {
+			return n, nil, werr
+		}
+		n += int64(len(p))
+	}
+}
+
+func (c *client2) sendTrailer(t *http1.Head) {
+	if t == nil {
+		return
+	}
+	h := c.w.Header()
+	for i := range t.Lines {
+		if !t.Lines[i].Drop {
+			h.Add(http.TrailerPrefix+string(t.FieldName(i)), string(t.Value(i)))
+		}
+	}
+}
+
+func (c *client2) refuse(status int) (int64, error) {
+	text := refusal(status)
+	h := c.w.Header()
+	h.Set("Content-Type", refusalType)
+	if status == http.StatusMethodNotAllowed {
+		h.Set("Allow", allowed)
+	}
+	c.w.WriteHeader(status)
+	if c.r.Method == http.MethodHead {
+		return 0, nil
+	}
+	n, err := io.WriteString(c.w, text)
+	return int64(n), err
+}

@@ -1,0 +1,146 @@
+package proxy
+
+import (
+	"bytes"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/understudy-lb/understudy/proxy/balance"
+)
+
+// counts are the proxy's counters since it was made.
+type counts struct {
+	requests atomic.Uint64
+	failed   atomic.Uint64 // answered by us, or cut
+	resent   atomic.Uint64 // sent again after a member had got them
+	forged   atomic.Uint64 // session values that looked signed and did not verify
+	gone     atomic.Uint64 // whose client went away
+}
+
+func (c *counts) add(x *exchange) {
+	c.requests.Add(1)
+	switch x.failure {
+	case failNone:
+	case failGone:
+		c.gone.Add(1)
+	default:
+		c.failed.Add(1)
+	}
+}
+
+// memberCounts are a member's counters since it was made.
+type memberCounts struct {
+	retries   atomic.Uint64 // attempts here that followed a failure
+	malformed atomic.Uint64 // replies that broke the rules
+	read      atomic.Uint64 // bytes of replies
+	written   atomic.Uint64 // bytes of requests
+	last      atomic.Pointer[trouble]
+}
+
+// trouble is the last error of a member.
+type trouble struct {
+	at   time.Time
+	text string
+}
+
+// note keeps the books of a member after an attempt, logs if its state has
+// changed, and looks after it if it cannot be reached.
+func (p *Proxy) note(m *member, o balance.Outcome, cause error) {
+	switch o {
+	case balance.OK, balance.Refused, balance.ClientFailed:
+		if m.failed.Load() && m.failed.CompareAndSwap(true, false) {
+			p.log.Info().Str("member", m.name).Str("address", m.endpoint().Address()).Msg("member serves again")
+		}
+		return
+	case balance.Unused:
+		return
+	default:
+	}
+	if cause != nil {
+		m.counts.last.Store(&trouble{at: time.Now(), text: cause.Error()})
+	}
+	if p.lb.inError(m) && m.failed.CompareAndSwap(false, true) {
+		p.log.Warn().Str("member", m.name).Str("address", m.endpoint().Address()).Err(cause).Stringer("outcome", o).Msg("member in error")
+	}
+	if o == balance.Unreachable && m.gossiped.Load() {
+		p.look(m)
+	}
+}
+
+// inError reports whether the balancer has m in error.
+func (l *lb) inError(m *member) bool {
+	for _, s := range l.balancer.Snapshot() {
+		if s.Value == m {
+			return s.State == balance.StateError
+		}
+	}
+	return false
+}
+
+// logFailure logs an attempt that failed (PLUG-106): where, in which phase, and
+// what becomes of the request. Those that are nobody's fault here are in the
+// access log alone.
+func (x *exchange) logFailure(f facts, d decision) {
+	switch f.failure {
+	case failGone, failClient, failTooLarge, failSlow, failNotRun:
+		return
+	case failMalformed:
+		x.member.counts.malformed.Add(1)
+	default:
+	}
+	e := x.p.log.Debug()
+	if e == nil {
+		return
+	}
+	e.Str("member", x.member.name).Stringer("failure", f.failure).Int("attempt", x.attempts).
+		Int64("body", x.read).Bool("again", d.to != giveUp && d.to != cutClient).Err(x.cause).Msg("attempt failed")
+}
+
+// logRequest writes the line of the access log.
+func (x *exchange) logRequest() {
+	e := x.p.access.Info()
+	if e == nil {
+		return
+	}
+	e.Bytes("method", x.req.MethodName)
+	x.logPath(e)
+	e.Str("client", x.from.address).
+		Int("status", x.status).
+		Int64("bytes", x.written).
+		Int("attempts", x.attempts).
+		Float64("ms", float64(time.Since(x.start).Microseconds())/1000)
+	if x.served != nil {
+		e.Str("member", x.served.name)
+	}
+	if x.read > 0 {
+		e.Int64("body", x.read)
+	}
+	if x.resends > 0 {
+		e.Int("resent", x.resends)
+	}
+	if x.failure != failNone {
+		e.Stringer("failure", x.failure).Err(x.cause)
+	}
+	e.Send()
+}
+
+// logPath logs the path without sessions: who knows one has it. The query stays
+// out: it may hold what is nobody's business.
+func (x *exchange) logPath(e *zerolog.Event) {
+	path := x.req.Path
+	if bytes.IndexByte(path, ';') < 0 {
+		e.Bytes("path", path)
+		return
+	}
+	for segment := range bytes.SplitSeq(path, []byte("/")) {
+		if len(segment) == 0 {
+			continue
+		}
+		segment, _, _ = bytes.Cut(segment, []byte(";"))
+		x.logged = append(append(x.logged, '/'), segment...)
+	}
+	e.Bytes("path", x.logged)
+	x.logged = x.logged[:0]
+}

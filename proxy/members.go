@@ -1,0 +1,277 @@
+package proxy
+
+import (
+	"sync"
+	"time"
+
+	"github.com/understudy-lb/understudy/proxy/balance"
+	"github.com/understudy-lb/understudy/proxy/endpoint"
+)
+
+// MemberState is what a member says of itself by gossip.
+type MemberState uint8
+
+// The states.
+const (
+	Starting   MemberState = iota // not ready: gets nothing
+	Running                       // serves every request
+	Draining                      // about to leave: gets no new sessions
+	Overloaded                    // refuses new sessions: gets none
+)
+
+func (s MemberState) phase() balance.Phase {
+	switch s {
+	case Starting:
+		return balance.Starting
+	case Draining:
+		return balance.Draining
+	case Overloaded:
+		return balance.Overloaded
+	default:
+		return balance.Running
+	}
+}
+
+// A Member is an app node as gossip describes it.
+type Member struct {
+	Route   string // its name, which sessions carry
+	Address string // host:port that serves requests
+	Boot    uint32 // another one after each start of the node, and a higher one
+	State   MemberState
+}
+
+// gossip is what [Proxy.SetMembers] was last told.
+type gossip struct {
+	mu    sync.Mutex // guards known; held while members are compared, never across I/O
+	known map[string]Member
+}
+
+// probeEvery is how often a member that gossip names and that cannot be reached
+// is probed.
+const probeEvery = time.Second
+
+// SetMembers tells the proxy whom gossip knows, all of them each time; of two
+// boots of one name the newer counts. Design D3:
+//
+//   - A newcomer is added to the lb, with the settings of the lb's first member.
+//   - One that drains or is overloaded gets no new sessions.
+//   - One that vanished is probed at once, and the probe decides: if it answers it
+//     stays; if not it is in error, and removed if it is not in the file.
+//   - One that is back, or has a new boot, is usable at once.
+//   - The file's address of a member counts as long as something answers there,
+//     and until the member announces another one with a new boot.
+//
+// It does not wait for probes. It may be called by one goroutine at a time, and
+// not after Close.
+func (p *Proxy) SetMembers(members []Member) {
+	g := &p.gossip
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := g.known
+	g.known = make(map[string]Member, len(members))
+	for _, m := range members {
+		if old, twice := g.known[m.Route]; twice && old.Boot > m.Boot {
+			continue
+		}
+		g.known[m.Route] = m
+	}
+	for route, now := range g.known {
+		old, was := before[route]
+		p.present(now, old, was)
+	}
+	for route := range before {
+		if _, still := g.known[route]; !still {
+			p.vanished(route)
+		}
+	}
+}
+
+// present deals with a member that gossip names. p.gossip.mu must be held.
+func (p *Proxy) present(now, old Member, was bool) {
+	b := p.lb.balancer
+	m := p.lb.find(now.Route)
+	if m == nil {
+		p.join(now)
+		return
+	}
+	m.gossiped.Store(true)
+	b.SetPhase(now.Route, now.State.phase())
+	moved := was && now.Address != old.Address
+	reborn := was && now.Boot != old.Boot
+	if !was || reborn || old.State == Starting && now.State != Starting {
+		b.Clear(now.Route)
+	}
+	switch {
+	case reborn || !was:
+		m.endpoint().CloseKept()
+		fallthrough
+	case moved:
+		if !p.settle(m, now, reborn && moved || moved && !m.fromFile) {
+			return
+		}
+	}
+	if !was || reborn || now.State != old.State {
+		p.log.Info().Str("member", m.name).Uint32("boot", now.Boot).Stringer("state", now.State.phase()).Msg("member by gossip")
+	}
+}
+
+// settle makes the endpoint of m fit what gossip says. sure says that gossip's
+// address is the one to use; otherwise the endpoint's is probed first.
+func (p *Proxy) settle(m *member, now Member, sure bool) bool {
+	e := m.endpoint()
+	if e.Address() == now.Address {
+		return true
+	}
+	if sure || !m.fromFile {
+		return p.move(m, now.Address)
+	}
+	p.log.Warn().Str("member", m.name).Str("file", e.Address()).Str("gossip", now.Address).Msg("the file has another address than gossip")
+	p.task(func() {
+		if e.Probe(p.ctx) == nil || p.ctx.Err() != nil {
+			return
+		}
+		p.gossip.mu.Lock()
+		defer p.gossip.mu.Unlock()
+		if known, ok := p.gossip.known[m.route]; ok && known == now && m.endpoint() == e {
+			p.move(m, now.Address)
+			p.lb.balancer.Clear(m.route)
+		}
+	})
+	return true
+}
+
+// move gives m connections to another address.
+func (p *Proxy) move(m *member, address string) bool {
+	e, err := p.newEndpoint(p.lb.template, address)
+	if err != nil {
+		p.log.Error().Str("member", m.name).Str("address", address).Err(err).Msg("member has moved to no address")
+		return false
+	}
+	old := m.at.Swap(e)
+	p.log.Info().Str("member", m.name).Str("from", old.Address()).Str("to", address).Msg("member has moved")
+	p.task(old.Close)
+	return true
+}
+
+// join adds a member that is not in the file.
+func (p *Proxy) join(now Member) {
+	w := *p.lb.template
+	w.Name, w.Route = now.Route, now.Route
+	m, err := p.newMemberAt(&w, now.Address)
+	if err != nil {
+		p.log.Error().Str("member", now.Route).Str("address", now.Address).Err(err).Msg("gossip names a member that cannot be used")
+		return
+	}
+	m.gossiped.Store(true)
+	add := balanceMember(&w, m)
+	add.Phase = now.State.phase()
+	if err := p.lb.balancer.Add(add); err != nil {
+		p.log.Error().Str("member", now.Route).Err(err).Msg("gossip names a member that cannot be used")
+		p.task(m.endpoint().Close)
+		return
+	}
+	p.log.Info().Str("member", m.name).Str("address", now.Address).Uint32("boot", now.Boot).Stringer("state", now.State.phase()).Msg("member has joined")
+}
+
+// vanished has a member probed that gossip does not name any more.
+// p.gossip.mu must be held.
+func (p *Proxy) vanished(route string) {
+	m := p.lb.find(route)
+	if m == nil {
+		return
+	}
+	m.gossiped.Store(false)
+	p.lb.balancer.SetPhase(route, balance.Running)
+	p.task(func() { p.decide(m) })
+}
+
+// decide probes a member that vanished. As long as it answers it serves; one that
+// is not in the file is probed again from time to time.
+func (p *Proxy) decide(m *member) {
+	for {
+		f := m.endpoint().Probe(p.ctx)
+		if p.ctx.Err() != nil || m.gossiped.Load() {
+			return
+		}
+		if f != nil {
+			p.bury(m, f)
+			return
+		}
+		p.log.Info().Str("member", m.name).Msg("gossip has lost a member that answers; it stays")
+		if m.fromFile || !p.pause(vanishedEvery) {
+			return
+		}
+	}
+}
+
+// vanishedEvery is how often a member is probed that gossip once named, that is
+// not in the file, and that answers all the same.
+const vanishedEvery = 10 * time.Second
+
+// bury takes a member out of service that is gone.
+func (p *Proxy) bury(m *member, why *endpoint.Failure) {
+	p.gossip.mu.Lock()
+	defer p.gossip.mu.Unlock()
+	if m.gossiped.Load() {
+		return // it is back
+	}
+	m.counts.last.Store(&trouble{at: time.Now(), text: why.Error()})
+	m.endpoint().CloseKept()
+	if m.fromFile {
+		if p.lb.balancer.Fail(m.route) && m.failed.CompareAndSwap(false, true) {
+			p.log.Warn().Str("member", m.name).Err(why).Msg("member in error: gossip has lost it, and it does not answer")
+		}
+		return
+	}
+	p.lb.balancer.Remove(m.route)
+	p.log.Warn().Str("member", m.name).Err(why).Msg("member has left: gossip has lost it, and it does not answer")
+	m.endpoint().Close()
+}
+
+// look probes a member that cannot be reached until it can, or gossip has lost it
+// too, so that it is used again at once. Without gossip recover_time decides, as
+// in mod_jk.
+func (p *Proxy) look(m *member) {
+	if !m.probing.CompareAndSwap(false, true) {
+		return
+	}
+	started := p.task(func() {
+		defer m.probing.Store(false)
+		for p.pause(probeEvery) && m.gossiped.Load() && m.failed.Load() {
+			if m.endpoint().Probe(p.ctx) != nil {
+				continue
+			}
+			p.lb.balancer.Clear(m.route)
+			if m.failed.CompareAndSwap(true, false) {
+				p.log.Info().Str("member", m.name).Msg("member answers again")
+			}
+			return
+		}
+	})
+	if !started {
+		m.probing.Store(false)
+	}
+}
+
+// task runs f in a goroutine that Close waits for, and reports whether it does.
+func (p *Proxy) task(f func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return false
+	}
+	p.tasks.Go(f)
+	return true
+}
+
+// pause waits for d and reports whether the proxy still runs.
+func (p *Proxy) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-p.ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,364 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/proxy/balance"
+	"github.com/understudy-lb/understudy/proxy/http1"
+	"github.com/understudy-lb/understudy/proxy/worker"
+)
+
+// Config sets up a [Proxy].
+type Config struct {
+	// Workers is a workers.properties without errors. It must be set, and its
+	// worker.list must have exactly one worker of type lb: all paths go to it.
+	Workers *worker.File
+
+	// Codec verifies signed session cookies. If nil, only the plain form id.route
+	// is read.
+	//
+	// With it, members of type http count as app nodes of ours, which have been
+	// given the same keys: their Understudy-Not-Executed is believed (design D8).
+	// Without, only that of members that [Proxy.SetMembers] names is.
+	Codec *cookie.Codec
+
+	// MaxResend is how often a request may be sent again after a member has got
+	// it. If zero, it is 1. If negative, as often as there are members, and
+	// without the guards that keep one request from killing a cluster (TC-7).
+	MaxResend int
+
+	// MaxBody is the longest body of a request, in bytes; a longer one is
+	// answered 413. If zero, there is no limit.
+	MaxBody int64
+
+	// BodyTimeout is the longest silence of a client that has to send a body.
+	// If zero, it is 60 seconds.
+	BodyTimeout time.Duration
+
+	// WriteTimeout is the longest time that a client may take to accept one
+	// write. If zero, it is 60 seconds.
+	WriteTimeout time.Duration
+
+	// HeadTimeout is how long a client may take to send the head of a request.
+	// If zero, it is 10 seconds.
+	HeadTimeout time.Duration
+
+	// Limits bounds the messages of clients and members.
+	Limits http1.Limits
+
+	// Dial connects to members. If nil, it is a [net.Dialer].
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Log gets one line per change of a member's state. Its zero value is
+	// silent.
+	Log zerolog.Logger
+
+	// Access gets one line per request, at level info. Its zero value is silent,
+	// and then the line costs nothing.
+	Access zerolog.Logger
+}
+
+// What zero means in Config.
+const (
+	defaultMaxResend    = 1
+	defaultBodyTimeout  = time.Minute
+	defaultWriteTimeout = time.Minute
+	defaultHeadTimeout  = 10 * time.Second
+)
+
+// A Proxy takes requests to members. It is safe for concurrent use.
+type Proxy struct {
+	file      *worker.File
+	codec     *cookie.Codec
+	maxResend int
+	maxBody   int64
+	body      time.Duration
+	write     time.Duration
+	headTime  time.Duration
+	limits    http1.Limits
+	dial      func(ctx context.Context, network, address string) (net.Conn, error)
+	log       zerolog.Logger
+	access    zerolog.Logger
+
+	bufs     *http1.Buffers
+	lb       *lb // to which all paths go
+	suspects suspects
+	counts   counts
+	gossip   gossip
+	started  time.Time
+
+	// ctx ends with Close, and with it the probes of tasks.
+	ctx   context.Context //nolint:containedctx // it is the life of the proxy, which no call brings along
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+
+	mu    sync.Mutex // guards what follows; held for a few instructions
+	idle  []*exchange
+	ended bool // by Close: no task begins
+}
+
+// New returns a proxy for cfg. It connects to nobody yet.
+//
+// The error names the line of the workers file that has to be mended.
+func New(cfg Config) (*Proxy, error) {
+	if cfg.Workers == nil {
+		return nil, errors.New("proxy: Config.Workers is not set")
+	}
+	p := &Proxy{
+		file: cfg.Workers, codec: cfg.Codec, dial: cfg.Dial, limits: cfg.Limits,
+		maxResend: or(cfg.MaxResend, defaultMaxResend), maxBody: cfg.MaxBody,
+		body: or(cfg.BodyTimeout, defaultBodyTimeout), write: or(cfg.WriteTimeout, defaultWriteTimeout),
+		headTime: or(cfg.HeadTimeout, defaultHeadTimeout),
+		log:      cfg.Log, access: cfg.Access,
+		bufs:    http1.NewBuffers(http1.BuffersConfig{Big: maxKept}),
+		started: time.Now(),
+	}
+	if cfg.MaxBody < 0 || p.body < 0 || p.write < 0 || p.headTime < 0 {
+		return nil, errors.New("proxy: Config.MaxBody, BodyTimeout, WriteTimeout or HeadTimeout is negative")
+	}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	if err := p.build(); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// or is v, or def if v is zero.
+func or[T int | time.Duration](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+// Close ends what the proxy does by itself and closes the connections that it
+// keeps. It returns when that is done. Requests must have ended.
+func (p *Proxy) Close() {
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
+	p.stop()
+	p.tasks.Wait()
+	if p.lb != nil {
+		p.lb.close()
+	}
+}
+
+// serve takes one request through the pipeline: read, route, balance, exchange,
+// reply. It returns when the client has its reply, or cannot have one. The head
+// of the request is in x.req.
+func (x *exchange) serve() {
+	x.start = time.Now()
+	x.want.Round = &x.round
+	to := nextMember
+	if x.failure = x.refusal(); x.failure == failNone {
+		x.failure = x.begin() // read
+	}
+	if x.failure != failNone {
+		to = x.failover()
+	} else {
+		x.route()
+	}
+	for to != giveUp && to != cutClient && x.balance(to) {
+		x.failure = x.exchange()
+		if x.failure == failNone {
+			x.failure = x.reply()
+		}
+		to = x.failover()
+	}
+	x.finish(to)
+}
+
+// route chooses the balancer for the request, and finds out which members its
+// session names.
+func (x *exchange) route() {
+	x.lb = x.p.lb
+	if !x.lb.sticky {
+		return
+	}
+	n := 0
+	for i := x.req.Find(http1.NameCookie, 0); i >= 0 && n < len(x.cookies); i = x.req.Find(http1.NameCookie, i+1) {
+		x.cookies[n] = x.req.Value(i)
+		n++
+	}
+	x.ref = x.lb.finder.Find(x.req.Path, x.cookies[:n], x.lb.usable, &x.scratch)
+	clear(x.cookies[:n])
+	if x.ref.Forged > 0 {
+		x.p.counts.forged.Add(uint64(x.ref.Forged))
+	}
+	x.want.Primary, x.want.Secondary, x.want.Session = x.ref.Primary, x.ref.Secondary, x.ref.Present
+}
+
+// maxCookieLines bounds the Cookie lines of a request that are searched for a
+// session; HTTP/2 clients send one line per cookie.
+const maxCookieLines = 32
+
+// balance gets x a member, and reports whether there is one.
+func (x *exchange) balance(to whither) bool {
+	if to == sameMember {
+		return true // the lease is still ours
+	}
+	if to == nextNoCopy {
+		x.want.Avoid = true
+	}
+	for {
+		lease, err := x.lb.balancer.Pick(x.want)
+		if err != nil && x.want.Avoid {
+			x.want.Avoid = false // all others hold a copy
+			continue
+		}
+		if err == nil {
+			x.lease, x.member = lease, lease.Value().(*member) //nolint:errcheck,revive // build puts nothing else there
+			return true
+		}
+		if !errors.Is(err, balance.ErrNoMember) || x.failure.sent() || !x.nextRound() {
+			return false
+		}
+	}
+}
+
+// nextRound begins another round over the members, after a pause, if the lb's
+// retries allow one.
+func (x *exchange) nextRound() bool {
+	if x.rounds+1 >= x.lb.rounds || x.attempts == 0 {
+		return false
+	}
+	x.rounds++
+	if x.lb.interval > 0 {
+		t := time.NewTimer(x.lb.interval)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-x.p.ctx.Done():
+			return false
+		}
+	}
+	x.round.Again()
+	return !x.out.gone()
+}
+
+// failover ends what is to be ended of the last attempt and says where the
+// request goes from here: design D8.
+func (x *exchange) failover() whither {
+	f := facts{
+		failure: x.failure, method: x.req.Method, replayable: x.pump.replayable(),
+		status: x.rep.Status, resends: x.resends, maxResend: x.p.maxResend,
+	}
+	if x.failure == failNone {
+		x.done(balance.OK)
+		return giveUp
+	}
+	if x.member != nil {
+		f.recovery = x.member.recovery
+		x.survey(&f)
+	}
+	d := decide(f)
+	if !x.begun {
+		x.status = d.status
+	}
+	if d.resend {
+		x.resends++
+		x.p.counts.resent.Add(1)
+	}
+	if d.to != sameMember && x.member != nil {
+		x.logFailure(f, d)
+		x.done(x.outcome(f))
+	}
+	return d.to
+}
+
+// survey looks around for what decide must know after a failure: whether the
+// member lives, how many others do, and whether this request is one to beware of.
+func (x *exchange) survey(f *facts) {
+	switch f.failure {
+	case failDropped, failBegun:
+		f.alive = x.member.endpoint().Probe(x.p.ctx) == nil
+		if f.alive || f.failure == failBegun {
+			break
+		}
+		f.others = x.lb.balancer.Usable(&x.round)
+		f.poisoned = x.p.suspects.add(x.req.MethodName, x.req.Path, x.ref.ID)
+		return
+	case failTimeout:
+	default:
+		return
+	}
+	f.poisoned = x.p.suspects.has(x.req.MethodName, x.req.Path, x.ref.ID)
+}
+
+// outcome is what the balancer is told of an attempt.
+func (x *exchange) outcome(f facts) balance.Outcome {
+	switch f.failure {
+	case failNone:
+		return balance.OK
+	case failConnect:
+		if x.spare {
+			return balance.Unused
+		}
+		if x.busy {
+			return balance.Refused
+		}
+		return balance.Unreachable
+	case failNotRun, failMalformed:
+		return balance.Refused
+	case failStatus:
+		if soft, _ := x.member.failsOn(x.rep.Status); soft {
+			return balance.Refused
+		}
+		return balance.StatusFailed
+	case failDropped, failBegun:
+		if f.alive {
+			return balance.Failed
+		}
+		return balance.Unreachable
+	case failTimeout:
+		return balance.ReplyTimeout
+	default:
+		return balance.ClientFailed
+	}
+}
+
+// done ends the lease.
+func (x *exchange) done(o balance.Outcome) {
+	x.member.counts.read.Add(uint64(x.written) + uint64(x.headBytes))
+	x.member.counts.written.Add(uint64(x.msg.Len()))
+	x.lease.Done(o)
+	x.p.note(x.member, o, x.cause)
+	x.lease, x.member = balance.Lease{}, nil
+}
+
+// finish answers a client that has had no reply, counts, and logs.
+func (x *exchange) finish(to whither) {
+	if !x.begun && to != cutClient {
+		x.status = or(x.status, http.StatusServiceUnavailable)
+		n, err := x.out.refuse(x.status)
+		x.written = n
+		if err != nil {
+			x.failed(failGone, err)
+		}
+	}
+	x.p.counts.add(x)
+	x.logRequest()
+}
+
+// onlyLB returns the worker that all paths go to.
+func (p *Proxy) onlyLB() (*worker.LB, error) {
+	switch lbs := p.file.LBs; len(lbs) {
+	case 0:
+		return nil, fmt.Errorf("%s: worker.list: no worker of type lb, and without a uriworkermap all paths go to one", p.file.Name)
+	case 1:
+		return lbs[0], nil
+	default:
+		return nil, fmt.Errorf("%s:%d: worker.list: both %q and %q are of type lb; without a uriworkermap all paths go to one", p.file.Name, lbs[1].Line, lbs[0].Name, lbs[1].Name)
+	}
+}

@@ -1,0 +1,77 @@
+package proxy
+
+import (
+	"io"
+
+	"github.com/understudy-lb/understudy/proxy/http1"
+)
+
+// begin reads what of the request is wanted before a member is chosen, into msg:
+// its head as the member gets it, and its body if that is short or there already.
+// The rest of a long one is left to the pump.
+//
+// A short body is waited for, so that a slow client costs no member a
+// connection, and so that the request can be sent again, whatever happens. A
+// client that wants to hear "100 Continue" first is not waited for: whether it
+// does is the member's business (RFC 9110 section 10.1.1).
+func (x *exchange) begin() failure {
+	body := &x.req.Body
+	ended := body.Length() == 0
+	x.pump.reset(ended)
+	if x.p.maxBody > 0 && body.Length() > x.p.maxBody {
+		return x.failed(failTooLarge, errTooLarge)
+	}
+	x.writeHead(!ended && x.req.ExpectContinue)
+	if ended {
+		return failNone
+	}
+	short := body.Length() >= 0 && int64(x.msg.Len())+body.Length()+chunkFrame <= maxKept
+	if short && !x.req.ExpectContinue {
+		return x.collect(func() bool { return true })
+	}
+	return x.collect(func() bool { return x.in.Ready() && x.msg.Len()+minPiece <= maxKept })
+}
+
+// collect appends the body to msg while more says so.
+func (x *exchange) collect(more func() bool) failure {
+	for !x.pump.ended.Load() && more() {
+		piece, err := x.in.Next()
+		switch {
+		case err == io.EOF: //nolint:errorlint // a Source returns it bare
+			x.pump.ended.Store(true)
+			x.msg.EndBody(x.framing, x.in.Trailer())
+			return failNone
+		case err != nil:
+			return x.failed(classifyBody(err), err)
+		}
+		if x.read += int64(len(piece)); x.p.maxBody > 0 && x.read > x.p.maxBody {
+			return x.failed(failTooLarge, errTooLarge)
+		}
+		x.msg.Piece(x.framing, piece)
+	}
+	return failNone
+}
+
+// minPiece is how much room there must be in msg to collect a piece whose length
+// is not known.
+const minPiece = 32 << 10
+
+// writeHead writes the head of the request as every member gets it.
+func (x *exchange) writeHead(expect bool) {
+	r, o := &x.req, &x.msg
+	dropRequest(r, expect)
+	o.RequestLine(r)
+	if r.Form == http1.FormAbsolute || len(r.Host) == 0 {
+		o.Field("Host", r.Host)
+	}
+	o.Lines(&r.Head)
+	x.framing = o.FrameRequest(&r.Body)
+	if r.TETrailers {
+		o.RawString("TE: trailers\r\nConnection: TE\r\n") // RFC 9110 section 10.1.4
+	}
+	o.Raw(x.from.forward)
+	if len(r.Host) > 0 {
+		o.Field("X-Forwarded-Host", r.Host)
+	}
+	o.EndHead()
+}
