@@ -109,6 +109,12 @@ type Config struct {
 	// it is 500 ms.
 	AckTimeout time.Duration
 
+	// JoinTimeout is how long a member that sees no other one waits for one
+	// before it is ready. Set it if others are to be there: before a member
+	// has found them it would take their sessions for lost. If zero, it does
+	// not wait.
+	JoinTimeout time.Duration
+
 	// Placement chooses among equal candidates for the secondary.
 	Placement Placement
 
@@ -170,8 +176,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("session: Config.Lifetime is %v, want at least Config.IdleTimeout, %v", c.Lifetime, c.IdleTimeout)
 	case c.SweepInterval < 0: // H29
 		return c, fmt.Errorf("session: Config.SweepInterval is %v, want a positive time", c.SweepInterval)
-	case c.AckTimeout < 0:
-		return c, fmt.Errorf("session: Config.AckTimeout is %v, want a positive time", c.AckTimeout)
+	case c.AckTimeout < 0 || c.JoinTimeout < 0:
+		return c, fmt.Errorf("session: Config.AckTimeout is %v and Config.JoinTimeout %v, want no negative time", c.AckTimeout, c.JoinTimeout)
 	case c.MaxBytes < 0 || c.MaxBytes > DefaultMaxBytes:
 		return c, fmt.Errorf("session: Config.MaxBytes is %d, want at most %d", c.MaxBytes, DefaultMaxBytes)
 	case c.Placement > Ring:

@@ -1,27 +1,281 @@
 package session
 
 import (
+	"fmt"
+	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
-func TestFailover(t *testing.T) { // TC-1, SESS-31
+// bubble runs test on a farm of these members in a synctest bubble.
+func bubble(t *testing.T, cfg Config, names string, test func(t *testing.T, f *farm)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFarm(t, Config{Placement: Ring}, "a", "b", "c")
+		var all []string
+		for _, r := range names {
+			all = append(all, string(r))
+		}
+		f := newFarm(t, cfg, all...)
 		defer f.close()
+		test(t, f)
+	})
+}
+
+func TestFailover(t *testing.T) { // TC-1, SESS-31
+	bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
 		b := &browser{t: t}
 		first := b.count(f.nodes["a"], 1, "a!b")
 		if !first.IsNew || first.Lost || first.Version != 1 {
 			t.Errorf("first reply = %+v, want a new session at version 1", first)
 		}
 		for n := 2; n <= 5; n++ {
-			if got := b.count(f.nodes["a"], n, "a!b"); got.ID != first.ID || got.IsNew {
-				t.Fatalf("reply %d = %+v, want session %q to go on", n, got, first.ID)
+			if got := b.count(f.nodes["a"], n, "a!b"); got.ID != first.ID || got.IsNew || got.header.Get("Set-Cookie") != "" {
+				t.Fatalf("reply %d = %+v, want session %q to go on without another cookie", n, got, first.ID)
 			}
 		}
 		f.kill("a")
 		b.count(f.nodes["b"], 6, "b!c")
 		f.kill("b")
 		b.count(f.nodes["c"], 7, "c!")
+	})
+}
+
+func TestTwoMembers(t *testing.T) { // SESS-32, ownership vector 24
+	bubble(t, Config{}, "ab", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		f.kill("a")
+		b.count(f.nodes["b"], 2, "b!")
+		f.start("a")
+		f.ready("a")
+		time.Sleep(time.Second)
+		b.count(f.nodes["b"], 3, "b!a")
+		f.kill("b")
+		b.count(f.nodes["a"], 4, "a!")
+	})
+}
+
+// A session without a copy gets one when somebody comes who can hold it,
+// without a request.
+func TestCopyForNewcomer(t *testing.T) { // SESS-32
+	bubble(t, Config{}, "a", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!") // SESS-V11
+		if got := f.nodes["a"].m.Stats().Unprotected; got == 0 {
+			t.Error("Unprotected = 0, want the reply counted")
+		}
+		f.start("b")
+		f.ready("b")
+		time.Sleep(time.Second)
+		if got := f.nodes["b"].m.Stats().Secondary; got != 1 {
+			t.Fatalf("b holds %d copies, want 1", got)
+		}
+		f.kill("a")
+		b.count(f.nodes["b"], 2, "b!")
+	})
+}
+
+func TestNewSecondaryWithoutRequest(t *testing.T) { // SESS-30, D7
+	bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		f.kill("b")
+		time.Sleep(time.Second)
+		if got := f.nodes["c"].m.Stats().Secondary; got != 1 {
+			t.Fatalf("c holds %d copies a second after b went, want 1", got)
+		}
+		f.kill("a")
+		b.count(f.nodes["c"], 2, "c!")
+	})
+}
+
+func TestThirdMemberFetches(t *testing.T) { // SESS-33
+	t.Run("from the primary", func(t *testing.T) {
+		bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+			b := &browser{t: t}
+			b.count(f.nodes["a"], 1, "a!b")
+			b.count(f.nodes["c"], 2, "c!a")
+		})
+	})
+	t.Run("from the secondary", func(t *testing.T) {
+		bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+			b := &browser{t: t}
+			b.count(f.nodes["a"], 1, "a!b")
+			f.kill("a")
+			b.count(f.nodes["c"], 2, "c!b")
+		})
+	})
+}
+
+func TestStickinessLost(t *testing.T) { // SESS-34, ownership vector 23
+	bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		for n := 1; n <= 10; n += 2 {
+			b.count(f.nodes["a"], n, "a!b")
+			b.count(f.nodes["b"], n+1, "b!a")
+		}
+	})
+}
+
+func TestBothHoldersGone(t *testing.T) { // SESS-35, TC-6, ownership vector 25
+	bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		old := b.count(f.nodes["a"], 1, "a!b")
+		for _, name := range []string{"a", "b"} {
+			f.nodes[name].host.Kill()
+		}
+		got := b.count(f.nodes["c"], 1, "c!")
+		if !got.Lost || !got.IsNew || got.ID == old.ID {
+			t.Errorf("reply = %+v, want another session, new and lost", got)
+		}
+		if got := b.count(f.nodes["c"], 2, "c!"); got.Lost || got.IsNew {
+			t.Errorf("second reply = %+v, want neither new nor lost", got)
+		}
+	})
+}
+
+// A link that drops everything costs the request that meets it AckTimeout, once,
+// and no other (TC-9, SESS-10, ownership vector 28).
+func TestCutLink(t *testing.T) {
+	bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+		b, other := &browser{t: t}, &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		other.count(f.nodes["a"], 1, "a!b")
+		f.net.Cut(f.nodes["a"].ip, f.nodes["b"].ip)
+		start := time.Now()
+		b.count(f.nodes["a"], 2, "a!c")
+		if took := time.Since(start); took > DefaultAckTimeout+500*time.Millisecond {
+			t.Errorf("the reply took %v, want at most ack_timeout + 500 ms", took)
+		}
+		start = time.Now()
+		other.count(f.nodes["a"], 2, "a!c")
+		if took := time.Since(start); took > 100*time.Millisecond {
+			t.Errorf("the reply of another session took %v, want no wait", took)
+		}
+		if got := f.nodes["a"].m.Stats().Strikes; got == 0 {
+			t.Error("Strikes = 0")
+		}
+		f.net.Heal(f.nodes["a"].ip, f.nodes["b"].ip)
+		time.Sleep(3 * time.Second)
+		b.count(f.nodes["a"], 3, "a!c")
+		f.kill("a")
+		b.count(f.nodes["c"], 4, "c!b")
+	})
+}
+
+// B promotes while A is cut off from it, and A goes on with another copy: both
+// sides serve, and at the heal one of them wins and the other's loss is told.
+func TestSplit(t *testing.T) { // G4
+	var mu sync.Mutex
+	var conflicts []Conflict
+	cfg := Config{OnConflict: func(c Conflict) {
+		mu.Lock()
+		defer mu.Unlock()
+		conflicts = append(conflicts, c)
+	}}
+	bubble(t, cfg, "ab", func(t *testing.T, f *farm) {
+		left, right := &browser{t: t}, &browser{t: t}
+		left.count(f.nodes["a"], 1, "a!b")
+		right.value = left.value
+		f.net.Cut(f.nodes["a"].ip, f.nodes["b"].ip)
+		time.Sleep(2 * time.Second)
+		left.count(f.nodes["a"], 2, "a!")
+		right.count(f.nodes["b"], 2, "b!")
+		right.count(f.nodes["b"], 3, "b!")
+		f.net.Heal(f.nodes["a"].ip, f.nodes["b"].ip)
+		time.Sleep(5 * time.Second)
+		mu.Lock()
+		n := len(conflicts)
+		mu.Unlock()
+		if n != 1 {
+			t.Errorf("%d conflicts were told, want 1: %+v", n, conflicts)
+		}
+		// One side goes on unflagged, the other is told.
+		a, b := left.get(f.nodes["a"], "/peek"), right.get(f.nodes["b"], "/peek")
+		if a.Counter != b.Counter || a.Lost == b.Lost || a.IsNew || b.IsNew {
+			t.Errorf("after the heal: %+v and %+v, want one state, and one of the two flagged", a, b)
+		}
+	})
+}
+
+func TestParallelRequestsMerge(t *testing.T) { // SESS-8, H28, I01
+	bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		const requests = 50
+		var wg sync.WaitGroup
+		for n := range requests {
+			wg.Go(func() {
+				tab := &browser{t: t, value: b.value}
+				if got := tab.get(f.nodes["a"], fmt.Sprintf("/set?name=k%d&value=v%d", n, n)); got.code != http.StatusOK {
+					t.Errorf("request %d: %d %s", n, got.code, got.body)
+				}
+			})
+		}
+		wg.Wait()
+		got := b.get(f.nodes["a"], "/peek")
+		if len(got.Names) != requests+1 || got.Version != requests+1 {
+			t.Errorf("%d attributes at version %d, want %d at %d", len(got.Names), got.Version, requests+1, requests+1)
+		}
+		f.kill("a")
+		if got := b.get(f.nodes["b"], "/peek"); len(got.Names) != requests+1 || got.Counter != 1 {
+			t.Errorf("on the secondary: %d attributes, counter %d; want %d, 1", len(got.Names), got.Counter, requests+1)
+		}
+	})
+}
+
+// Requests of one session at all members at once: nobody fails, nothing is lost.
+func TestParallelEverywhere(t *testing.T) { // SESS-34
+	bubble(t, Config{}, "abc", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "")
+		const requests = 30
+		var wg sync.WaitGroup
+		for n := range requests {
+			wg.Go(func() {
+				tab := &browser{t: t, value: b.value}
+				at := f.nodes[string("abc"[n%3])]
+				if got := tab.get(at, fmt.Sprintf("/set?name=k%d&value=v%d", n, n)); got.code != http.StatusOK || got.Lost {
+					t.Errorf("request %d at %s: %d %s lost=%v", n, at.name, got.code, got.body, got.Lost)
+				}
+			})
+		}
+		wg.Wait()
+		if got := b.get(f.nodes["b"], "/peek"); len(got.Names) != requests+1 || got.Lost {
+			t.Errorf("%d attributes, lost %v; want %d", len(got.Names), got.Lost, requests+1)
+		}
+	})
+}
+
+func TestParallelFirstRequestsOfALostSession(t *testing.T) { // H31, H20
+	bubble(t, Config{}, "abc", func(t *testing.T, f *farm) {
+		value, err := f.codec.Encode(cookieValue(newID(), f.nodes["a"].header()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		ids := map[string]int{}
+		for n := range 50 {
+			wg.Go(func() {
+				tab := &browser{t: t, value: value}
+				got := tab.get(f.nodes["a"], fmt.Sprintf("/set?name=k%d&value=v", n))
+				if got.code != http.StatusOK || !got.Lost || !got.IsNew || got.Primary != "a" || got.Secondary == "" {
+					t.Errorf("request %d: %+v", n, got)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ids[got.ID]++
+			})
+		}
+		wg.Wait()
+		if len(ids) != 1 {
+			t.Errorf("%d sessions, want 1", len(ids))
+		}
+		if got := f.nodes["a"].m.Stats(); got.Primary != 1 {
+			t.Errorf("a has %d sessions, want 1", got.Primary)
+		}
 	})
 }

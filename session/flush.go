@@ -18,7 +18,10 @@ var errUnsafe = errors.New("the changes are not safe: the session was taken over
 // whether they are in it: not if the client's lost session was made anew by
 // another request meanwhile (H31), which this one then joins. s.mu must be held;
 // it is released while that is waited for.
-func (s *Session) create(changes owner.Changes) (applied bool) {
+func (s *Session) create(changes owner.Changes) (applied bool, err error) {
+	if s.begun {
+		return false, errBegun
+	}
 	m := s.m
 	old := s.e // one that has ended
 	lost := ""
@@ -37,7 +40,7 @@ func (s *Session) create(changes owner.Changes) (applied bool) {
 			joined = false
 		case s.e != old: // another goroutine of this request was faster
 			m.end(e, c)
-			return false
+			return false, nil
 		}
 	}
 	if old != nil {
@@ -46,7 +49,7 @@ func (s *Session) create(changes owner.Changes) (applied bool) {
 	s.e, s.call, s.isNew, s.ended = e, c, true, false
 	r := e.record()
 	s.seen, s.version = r.Attrs, r.Version
-	return !joined
+	return !joined, nil
 }
 
 // found makes a new session, of that id or one made up. The entry is held.
@@ -229,7 +232,7 @@ func (m *Manager) await(ctx context.Context, s *Session, e *entry, c *call) erro
 
 // take notes what was acknowledged. s.mu must be held.
 func (s *Session) take(id string, r *owner.Result) {
-	if len(r.Header.Copies) == 0 {
+	if s.over && len(r.Header.Copies) == 0 {
 		s.m.stats.unprotected.Add(1)
 	}
 	if r.Flagged && !s.lost {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/understudy-lb/understudy/cluster"
 	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/session/owner"
 	"github.com/understudy-lb/understudy/test/pipenet"
 )
 
@@ -343,4 +344,9 @@ func tell(w http.ResponseWriter, s *Session) {
 		IsNew: s.IsNew(), Lost: s.Lost(), Names: s.Names(),
 	})
 	_, _ = w.Write(out)
+}
+
+// header is what a session of which this member were the primary would have.
+func (n *node) header() owner.Header {
+	return owner.Header{Epoch: owner.Epoch{N: 1, Reign: owner.Reign{Boot: 1, Seq: 1}}, Primary: ownerMember(n.self)}
 }

@@ -60,7 +60,8 @@ func (k Key[T]) Load(s *Session) (v T, ok bool, err error) {
 //
 // The error names the attribute: v cannot be encoded (SESS-6: it is or holds a
 // channel or a function), the session would become larger than
-// [Config.MaxBytes] ([ErrTooLarge]), or it was invalidated by this request
+// [Config.MaxBytes] ([ErrTooLarge]), there is none and the reply has begun, or
+// it was invalidated by this request
 // ([ErrInvalidated], then [Session.Create] makes a new one). Nothing else of the session is affected (H25).
 func (k Key[T]) Set(s *Session, v T) error {
 	raw, err := s.m.codec.enc.Marshal(v)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -186,6 +187,9 @@ func (p peers) Frame(c *peer.Conn, f peer.Frame) {
 		return
 	}
 	id, msg, err := parseMessage(f.Data)
+	if err == nil && (f.Kind == peer.Header) != (msg.Kind == owner.Compare) {
+		err = fmt.Errorf("%w: message of kind %d in a frame of kind %d", ErrWire, msg.Kind, f.Kind)
+	}
 	if err != nil {
 		m.stats.garbage.Add(1)
 		c.Break(err)
@@ -270,7 +274,7 @@ func (m *Manager) announce(kind owner.EventKind, p owner.Member) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		// A session at rest cares if p is of its pair, or could be.
-		if e.busy > 0 || e.machine.Concerns(p) || kind == owner.PeerUp && e.role == primary && len(e.copies) == 0 {
+		if e.machine.Busy() || e.machine.Concerns(p) || kind == owner.PeerUp && e.role == primary && len(e.copies) == 0 {
 			m.step(e, &owner.Event{Kind: kind, Peer: p}, nil)
 		}
 		return true

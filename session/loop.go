@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -153,9 +154,19 @@ func (m *Manager) others() []cluster.Member {
 // follow takes over what the cluster says.
 func (m *Manager) follow() {
 	var listed []peer.Member
+	running := map[owner.Member]bool{}
 	for _, c := range m.others() {
 		listed = append(listed, peer.Member{ID: peer.ID{Name: c.Name, Boot: c.Boot}, Addr: c.Replication})
+		if p := ownerMember(c); c.State == cluster.Running {
+			running[p] = true
+			if l := m.links.find(p); l != nil && !m.able[p] {
+				if up, _ := l.isUp(); up { // else Up will do it
+					m.announce(owner.PeerUp, p)
+				}
+			}
+		}
 	}
+	m.able = running
 	m.set.Members(listed)
 	for p, l := range m.links.snapshot() {
 		if m.cluster.Gone(p.String()) && !l.gone.Swap(true) {
@@ -185,7 +196,7 @@ func (m *Manager) lost(ctx context.Context) (next time.Time) {
 		switch {
 		case tell:
 			m.log.Info().Stringer("member", p).Bool("proven", gone).Msg("replacing the copies of a lost member")
-			m.replace(ctx, p)
+			m.replace(ctx, p, gone)
 		case old && m.cluster.Gone(p.String()):
 			m.links.forget(p)
 		}
@@ -194,12 +205,18 @@ func (m *Manager) lost(ctx context.Context) (next time.Time) {
 }
 
 // replace gives the sessions that p held other copies (D7), a burst at a time.
-func (m *Manager) replace(ctx context.Context, p owner.Member) {
+// If p is proven gone, those of which it was the primary go to the first holder
+// in line; while it is only silent they wait for a request, for to promote then
+// makes a second branch.
+func (m *Manager) replace(ctx context.Context, p owner.Member, gone bool) {
 	sent := m.stats.sent.Load()
 	m.table.each(func(e *entry) bool {
 		e.mu.Lock()
-		if e.busy > 0 || e.machine.Concerns(p) {
+		if e.machine.Busy() || e.machine.Concerns(p) {
 			m.step(e, &owner.Event{Kind: owner.PeerLost, Peer: p}, nil)
+			if r := e.machine.Record(); gone && e.role == secondary && r.Primary == p && r.Copies[0] == m.self {
+				m.step(e, &owner.Event{Kind: owner.Recover, Op: &m.newCall().op}, nil) // R14; nobody waits
+			}
 		}
 		e.mu.Unlock()
 		if m.stats.sent.Load()-sent < burst {
@@ -223,7 +240,7 @@ func (m *Manager) sweep() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		m.expire(e)
-		if e.role == tombstone && e.busy == 0 && m.outlived(e) {
+		if e.role == tombstone && !e.machine.Busy() && m.outlived(e) {
 			m.stats.roles[tombstone].Add(-1)
 			e.machine, e.role, e.buried = owner.Machine{}, nothing, 0
 			e.epoch, e.copies = owner.Epoch{}, nil
@@ -255,37 +272,59 @@ func (m *Manager) expire(e *entry) {
 }
 
 // prepare makes this member ready once it has compared its sessions with all
-// others (C2). It returns when to look again.
+// others (C2). It returns when to look again, never if nothing has to be waited
+// for.
 func (m *Manager) prepare() (next time.Time) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.state != cluster.Starting {
+	starting := m.state == cluster.Starting
+	m.mu.Unlock()
+	if !starting {
 		return time.Time{}
 	}
-	for _, c := range m.others() {
-		p := ownerMember(c)
-		l := m.links.find(p)
-		if l != nil && l.gone.Load() {
-			continue
-		}
-		if l != nil {
-			if up, _ := l.isUp(); up {
-				continue
-			}
-		}
-		end := m.start.Add(patience)
-		if l == nil || l.comparing() != nil || time.Now().Before(end) {
-			m.waiting = "it has not compared its sessions with " + p.String()
-			next = earliest(next, time.Now().Add(max(time.Until(end), 50*time.Millisecond)))
-			continue
-		}
-		m.log.Warn().Stringer("member", p).Msg("starting without a member that cannot be reached")
+	if why := m.missing(); why != "" {
+		m.mu.Lock()
+		m.waiting = why
+		m.mu.Unlock()
+		// A connection that comes up wakes run; this is for patience.
+		return time.Now().Add(patience / 50)
 	}
-	if !next.IsZero() {
-		return next
+	m.mu.Lock()
+	starting = m.state == cluster.Starting
+	if starting {
+		m.state = cluster.Running
 	}
-	m.state = cluster.Running
+	m.mu.Unlock()
+	if !starting {
+		return time.Time{}
+	}
 	m.cluster.SetState(cluster.Running)
 	m.log.Info().Msg("ready")
+	if errors.Is(m.Ready(), errDraining) {
+		m.cluster.SetState(cluster.Draining) // it began between the two
+	}
 	return time.Time{}
+}
+
+// missing returns what this member waits for before it is ready, or "".
+func (m *Manager) missing() string {
+	others := m.others()
+	if len(others) == 0 && time.Since(m.start) < m.joinTimeout {
+		return "it has not found another member"
+	}
+	patient := time.Since(m.start) < patience
+	for _, c := range others {
+		p := ownerMember(c)
+		l := m.links.find(p)
+		switch {
+		case l == nil && patient:
+			return "it is not connected with " + p.String()
+		case l == nil || l.gone.Load():
+			continue
+		}
+		up, _ := l.isUp()
+		if !up && (patient || l.comparing() != nil) {
+			return "it has not compared its sessions with " + p.String()
+		}
+	}
+	return ""
 }

@@ -42,6 +42,7 @@ type Manager struct {
 	idleTimeout    time.Duration
 	lifetime       time.Duration
 	sweepInterval  time.Duration
+	joinTimeout    time.Duration
 	placement      Placement
 	buffer         int
 	maxBytes       int
@@ -65,6 +66,8 @@ type Manager struct {
 
 	stop    context.CancelFunc // ends run
 	running sync.WaitGroup     // run
+
+	able map[owner.Member]bool // run's own: who could hold copies when it last looked
 
 	mu       sync.Mutex    // guards what follows; a leaf
 	state    cluster.State // what was announced: Starting, Running, Draining
@@ -96,13 +99,13 @@ func New(cfg Config) (*Manager, error) {
 	m := &Manager{
 		self: ownerMember(self), cluster: cfg.Cluster, codec: values, cookies: cfg.Codec, finder: finder,
 		name: cfg.Cookie, param: cfg.Param, path: cfg.Path, secure: cfg.Secure, trustForwarded: cfg.TrustForwarded,
-		rewriting: cfg.URLRewriting, idleTimeout: cfg.IdleTimeout, lifetime: cfg.Lifetime, sweepInterval: cfg.SweepInterval,
+		rewriting: cfg.URLRewriting, idleTimeout: cfg.IdleTimeout, lifetime: cfg.Lifetime, sweepInterval: cfg.SweepInterval, joinTimeout: cfg.JoinTimeout,
 		placement: cfg.Placement, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, onConflict: cfg.OnConflict, now: cfg.Now, log: cfg.Log,
 		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(),
 		works:     sync.Pool{New: func() any { return new(work) }},
 		scratches: sync.Pool{New: func() any { return new(cookie.Scratch) }},
 		bodies:    sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }},
-		waiting:   "it has not compared its sessions with the other members",
+		waiting:   "it has just begun",
 	}
 	m.set, err = peer.New(peer.Config{
 		Self: peerID(m.self), Listener: cfg.Listener, Dial: cfg.Dial, Keys: cfg.Keys, Handler: peers{m},
@@ -117,6 +120,8 @@ func New(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
+var errDraining = errors.New("session: draining")
+
 // Ready returns why this member does not take requests, or nil if it does: it
 // has not compared what it holds with the other members (C2), or it drains.
 func (m *Manager) Ready() error {
@@ -126,7 +131,7 @@ func (m *Manager) Ready() error {
 	case cluster.Running:
 		return nil
 	case cluster.Draining:
-		return errors.New("session: draining")
+		return errDraining
 	}
 	return fmt.Errorf("session: starting: %s", m.waiting)
 }

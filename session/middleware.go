@@ -199,6 +199,7 @@ func (m *Manager) request(r *http.Request, s *Session) *http.Request {
 func (m *Manager) stamp(h http.Header, r *http.Request, s *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.begun = true
 	if s.fromPath || len(s.linked) > 0 {
 		if h.Get("Referrer-Policy") == "" {
 			h.Set("Referrer-Policy", "same-origin") // a link with a session is a credential
@@ -212,7 +213,7 @@ func (m *Manager) stamp(h http.Header, r *http.Request, s *Session) {
 	case s.stale:
 		return
 	case s.ended:
-		if s.presented.ID == "" || s.fromPath {
+		if !s.ender || s.presented.ID == "" || s.fromPath {
 			return
 		}
 		c.MaxAge = -1

@@ -45,6 +45,8 @@ type Session struct {
 	isNew    bool
 	lost     bool
 	ended    bool                    // invalidated, by this request or another
+	ender    bool                    // by this one
+	begun    bool                    // the head of the reply has left, without what is new since
 	rotate   string                  // the new id, until the next flush
 	changes  map[string][]byte       // since the last flush; nil is a removal
 	accessed time.Time               // before this request
@@ -57,6 +59,7 @@ type Session struct {
 
 var (
 	errNoKey = errors.New("the zero Key names nothing")
+	errBegun = errors.New("the reply has begun, so its client cannot be told of a new session")
 	errOver  = errors.New("the request has ended")
 )
 
@@ -77,7 +80,8 @@ func (s *Session) Exists() bool {
 	return s.e != nil && !s.ended
 }
 
-// Create makes a session if there is none. After [Session.Invalidate] it makes
+// Create makes a session if there is none. It fails once the reply has begun,
+// since the client could not be told of it. After [Session.Invalidate] it makes
 // a new one with a new id, but not before [Session.Flush].
 func (s *Session) Create() error {
 	s.mu.Lock()
@@ -90,8 +94,8 @@ func (s *Session) Create() error {
 	case s.e != nil && !s.ended:
 		return nil
 	}
-	s.create(nil)
-	return nil
+	_, err := s.create(nil)
+	return err
 }
 
 // ID returns the id of the session, which is a secret, or "" if there is none.
@@ -237,13 +241,16 @@ func (s *Session) Clear() {
 // Rotate gives the session a new id and keeps what is in it. The old id is dead
 // on all members when the reply leaves (H10). Call it when a client logs in or
 // out, so that nobody can have planted the id (session fixation). Without a
-// session it does nothing: there is no id that anybody knows.
+// session it does nothing: there is no id that anybody knows. It fails once the
+// reply has begun, since the client could not be told of the new id.
 func (s *Session) Rotate() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.over:
 		return errOver
+	case s.e != nil && s.begun:
+		return errBegun
 	case s.e == nil || s.ended || s.rotate != "":
 		return nil // nothing to rotate (I07), or one new id for one reply (I04)
 	}
@@ -260,7 +267,7 @@ func (s *Session) Invalidate() {
 	if s.e == nil || s.over {
 		return
 	}
-	s.ended = true
+	s.ended, s.ender = true, true
 	s.changes, s.rotate, s.idle = nil, "", 0
 }
 
@@ -382,8 +389,10 @@ func (s *Session) set(name string, raw []byte) error {
 	if s.size()+grown > s.m.maxBytes {
 		return fmt.Errorf("%d bytes: %w", len(raw), ErrTooLarge)
 	}
-	if s.e == nil && s.create(owner.Changes{{Key: name, Value: raw}}) {
-		return nil
+	if s.e == nil {
+		if applied, err := s.create(owner.Changes{{Key: name, Value: raw}}); applied || err != nil {
+			return err
+		}
 	}
 	s.change(name, raw)
 	return nil

@@ -17,7 +17,6 @@ type entry struct {
 
 	mu      sync.Mutex // guards what follows; held for one step, never across I/O; after Session.mu, before link.mu
 	machine owner.Machine
-	busy    int   // requests that are with the machine
 	heard   int64 // when an access was last heard of, in milliseconds of Config.Now
 	buried  int64 // when the tombstone came, in milliseconds of Manager.uptime; 0 without
 	role    role
@@ -141,18 +140,18 @@ func (t *table) each(do func(*entry) bool) {
 }
 
 // Expiry is kept in milliseconds of the wall clock of whoever wrote it. The
-// clocks of two members differ; so a member that holds a copy reckons from when
-// it heard of an access, if that is later, and gives a grace on top. It never
-// finds a session over before its primary does (SESS-12).
+// clocks of two members differ; so a member reckons from when it heard of an
+// access, if that is later. One that holds a copy gives a grace on top: it never
+// finds a session over before its primary does (SESS-12). Config.Lifetime is
+// reckoned by the clock of the member that made the session.
 const copyGrace = 10 * time.Second
 
 // over reports whether a session has ended by itself at now. heard is when this
 // member last heard of an access; primary is whether it is the session's.
 func over(x owner.Expiry, heard, now int64, primary bool) bool {
-	access, idle, end := x.Access, x.Idle, x.End
+	access, idle, end := max(x.Access, heard), x.Idle, x.End
 	if !primary {
 		grace := copyGrace.Milliseconds()
-		access = max(access, heard)
 		idle += x.Idle/10 + grace // an access is told of only after Idle/10
 		end += grace
 	}
