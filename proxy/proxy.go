@@ -362,3 +362,8 @@ func (p *Proxy) onlyLB() (*worker.LB, error) {
 		return nil, fmt.Errorf("%s:%d: worker.list: both %q and %q are of type lb; without a uriworkermap all paths go to one", p.file.Name, lbs[1].Line, lbs[0].Name, lbs[1].Name)
 	}
 }
+
+// Wire is how connections of clients are to be made for [Proxy.Serve].
+func (p *Proxy) Wire() http1.ConnConfig {
+	return http1.ConnConfig{Buffers: p.bufs, Limits: p.limits, ReadTimeout: p.body, WriteTimeout: p.write}
+}

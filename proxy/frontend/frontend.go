@@ -1,3 +1,267 @@
 // Package frontend accepts the connections of clients and feeds what comes over
-// them to the pipeline of package proxy.
+// them to the pipeline of package proxy: HTTP/1 on our own codec, one goroutine
+// per connection, and HTTP/2 without TLS (RFC 9113 section 3.3), recognised by its
+// preface, through net/http's server.
+//
+// # How many
+//
+// There are at most Config.MaxConns connections. One more is accepted and takes
+// the place of the one that has been idle for longest; if none is idle, it waits,
+// and further ones wait in the kernel.
+//
+// # The end
+//
+// [Server.Shutdown] stops accepting, closes idle connections at once, and lets
+// requests under way finish until its context ends; each reply then is the last
+// one on its connection. When it returns every goroutine has ended.
 package frontend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/understudy-lb/understudy/proxy"
+	"github.com/understudy-lb/understudy/proxy/http1"
+)
+
+// Config sets up a [Server].
+type Config struct {
+	// Proxy serves the requests. It must be set.
+	Proxy *proxy.Proxy
+
+	// HeadTimeout is how long a client may take until it has sent the head of
+	// its first request. If zero, it is 10 seconds. That of later heads is
+	// [proxy.Config.HeadTimeout].
+	HeadTimeout time.Duration
+
+	// IdleTimeout is how long a connection may be idle between two requests. If
+	// zero, it is 60 seconds.
+	IdleTimeout time.Duration
+
+	// MaxConns is how many connections there may be at a time. If zero, it is
+	// 20,000.
+	MaxConns int
+
+	// Log gets an event when connections cannot be accepted. Its zero value is
+	// silent.
+	Log zerolog.Logger
+}
+
+// What zero means in Config.
+const (
+	defaultHead  = 10 * time.Second
+	defaultIdle  = time.Minute
+	defaultConns = 20000
+)
+
+// A Server serves any number of listeners. It is safe for concurrent use.
+type Server struct {
+	proxy     *proxy.Proxy
+	head      time.Duration
+	idle      time.Duration
+	wire      http1.ConnConfig
+	log       zerolog.Logger
+	slots     chan struct{} // one token for each connection
+	stopping  atomic.Bool
+	stop      chan struct{}  // closed when stopping is set
+	conns     sync.WaitGroup // connections, and the listeners' Serve
+	http2     *http.Server
+	handedOn  *handoff
+	http2Done chan struct{} // closed when http2's accept loop has ended
+
+	mu     sync.Mutex // guards what follows; held for O(listeners), or O(conns) when there are too many and in Shutdown
+	lns    map[net.Listener]struct{}
+	open   map[*conn]struct{}
+	cut    bool // Shutdown's time is over
+	active int  // requests of http2 under way
+	quiet  chan struct{}
+}
+
+// New returns a server that serves nothing yet. It must be shut down.
+func New(cfg Config) (*Server, error) {
+	switch {
+	case cfg.Proxy == nil:
+		return nil, errors.New("frontend: Config.Proxy is not set")
+	case cfg.HeadTimeout < 0 || cfg.IdleTimeout < 0:
+		return nil, errors.New("frontend: Config.HeadTimeout or IdleTimeout is negative")
+	case cfg.MaxConns < 0:
+		return nil, fmt.Errorf("frontend: Config.MaxConns is %d, want 1 or more", cfg.MaxConns)
+	}
+	s := &Server{
+		proxy: cfg.Proxy,
+		head:  or(cfg.HeadTimeout, defaultHead),
+		idle:  or(cfg.IdleTimeout, defaultIdle),
+		wire:  cfg.Proxy.Wire(),
+		log:   cfg.Log,
+		slots: make(chan struct{}, or(cfg.MaxConns, defaultConns)),
+		stop:  make(chan struct{}),
+		lns:   make(map[net.Listener]struct{}),
+		open:  make(map[*conn]struct{}),
+	}
+	s.startHTTP2()
+	return s, nil
+}
+
+// or is v, or def if v is zero.
+func or[T int | time.Duration](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+// ErrStopped is returned by [Server.Serve] on a server that has been shut down.
+var ErrStopped = errors.New("frontend: the server was shut down")
+
+// Serve accepts connections from ln, closes it in the end, and returns when
+// [Server.Shutdown] was called, with nil, or when ln fails for good.
+func (s *Server) Serve(ln net.Listener) error {
+	s.mu.Lock()
+	if s.stopping.Load() {
+		s.mu.Unlock()
+		_ = ln.Close() // nobody will accept from it
+		return ErrStopped
+	}
+	s.lns[ln] = struct{}{}
+	s.conns.Add(1)
+	s.mu.Unlock()
+	defer s.conns.Done()
+	defer func() { _ = ln.Close() }() // by Shutdown already, mostly
+
+	for wait := time.Duration(0); ; {
+		nc, err := ln.Accept()
+		if s.stopping.Load() {
+			if err == nil {
+				_ = nc.Close() // it came too late
+			}
+			return nil
+		}
+		if err == nil {
+			wait = 0
+			if !s.accept(nc) {
+				return nil
+			}
+			continue
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return fmt.Errorf("frontend: accept on %v: %w", ln.Addr(), err)
+		}
+		// Too many open files, most likely: idle connections can be spared.
+		wait = min(max(2*wait, minBackOff), maxBackOff)
+		s.log.Warn().Stringer("listener", ln.Addr()).Err(err).Dur("wait", wait).Msg("cannot accept a connection")
+		s.evict()
+		if !s.pause(wait) {
+			return nil
+		}
+	}
+}
+
+// How long Serve waits after a failure to accept.
+const (
+	minBackOff = 5 * time.Millisecond
+	maxBackOff = time.Second
+)
+
+// pause waits for d and reports whether the server still runs.
+func (s *Server) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.stop:
+		return false
+	}
+}
+
+// accept serves nc as soon as there is a place for it, and reports whether the
+// server still runs.
+func (s *Server) accept(nc net.Conn) bool {
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		s.evict()
+		select {
+		case s.slots <- struct{}{}:
+		case <-s.stop:
+			_ = nc.Close() // it came too late
+			return false
+		}
+	}
+	c := &conn{s: s, nc: nc}
+	c.since.Store(time.Now().UnixNano())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping.Load() {
+		_ = nc.Close() // it came too late
+		<-s.slots
+		return false
+	}
+	s.open[c] = struct{}{}
+	s.conns.Go(c.serve)
+	return true
+}
+
+// evict closes the connection that has been idle for longest, if there is one.
+func (s *Server) evict() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var oldest *conn
+	for c := range s.open {
+		if c.state.Load() == idle && (oldest == nil || c.since.Load() < oldest.since.Load()) {
+			oldest = c
+		}
+	}
+	if oldest != nil {
+		oldest.closeIdle()
+	}
+}
+
+// Shutdown ends the server. Connections that are idle are closed at once,
+// requests under way may finish until ctx is done; then they are cut. It returns
+// when everything has ended: nil, or an error that says how many connections were
+// cut.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.stopping.Swap(true) {
+		close(s.stop)
+	}
+	for ln := range s.lns {
+		_ = ln.Close() // it may be closed already
+	}
+	for c := range s.open {
+		c.closeIdle()
+	}
+	s.mu.Unlock()
+
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.conns.Wait()
+	}()
+	h2err := s.shutdownHTTP2(ctx)
+	select {
+	case <-ended:
+		return h2err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	n := len(s.open)
+	for c := range s.open {
+		_ = c.nc.Close() // its goroutine notices and ends
+	}
+	s.mu.Unlock()
+	<-ended
+	if n == 0 {
+		return h2err
+	}
+	return fmt.Errorf("frontend: %d connections cut with requests under way: %w", n, ctx.Err())
+}

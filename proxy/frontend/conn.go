@@ -1,0 +1,72 @@
+package frontend
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/understudy-lb/understudy/proxy"
+	"github.com/understudy-lb/understudy/proxy/http1"
+)
+
+// What a connection does.
+const (
+	idle    int32 = iota // it waits for the first byte of a request
+	busy                 // a request is under way
+	closing              // somebody else has closed it while it was idle
+)
+
+// A conn is one connection of a client, served by one goroutine.
+type conn struct {
+	s     *Server
+	nc    net.Conn
+	state atomic.Int32
+	since atomic.Int64 // when it became idle; nanoseconds of Unix time
+}
+
+// closeIdle closes c if it is idle. The server's mu is held.
+func (c *conn) closeIdle() {
+	if c.state.CompareAndSwap(idle, closing) {
+		_ = c.nc.Close() // its goroutine notices and ends
+	}
+}
+
+// serve takes requests from c until the connection ends.
+func (c *conn) serve() {
+	s := c.s
+	wire := http1.NewConn(c.nc, s.wire)
+	kept := c.requests(wire)
+	if !kept {
+		wire.Release()
+		_ = wire.Close() // it may be closed already
+	}
+	s.mu.Lock()
+	delete(s.open, c)
+	s.mu.Unlock()
+	<-s.slots
+}
+
+// requests serves one request after the other. It reports whether the connection
+// has been handed on.
+func (c *conn) requests(wire *http1.Conn) (kept bool) {
+	s := c.s
+	client := proxy.NewClient(c.nc.RemoteAddr(), false, &s.stopping)
+	for wait := s.head; ; wait = s.idle {
+		wire.SetReadTimeout(wait)
+		if err := wire.Await(); err != nil || !c.state.CompareAndSwap(idle, busy) {
+			return false
+		}
+		switch err := s.proxy.Serve(wire, client); {
+		case errors.Is(err, http1.ErrHTTP2):
+			return c.toHTTP2(wire)
+		case err != nil:
+			return false
+		}
+		c.since.Store(time.Now().UnixNano())
+		c.state.Store(idle)
+		if s.stopping.Load() {
+			return false
+		}
+	}
+}
