@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/keyfile"
+	"github.com/understudy-lb/understudy/settings"
+)
+
+// config is what an operator sets. The tags are the documentation.
+type config struct {
+	Name           string   `required:""            placeholder:"NAME"          help:"This node's name: what the session cookie says, and the member's route in workers.properties."`
+	Listen         string   `default:"127.0.0.1:0"  placeholder:"HOST:PORT"     help:"Address for requests; port 0 lets the kernel choose."`
+	Gossip         string   `default:"127.0.0.1:0"  placeholder:"HOST:PORT"     help:"Address for gossip, TCP and UDP."`
+	Replication    string   `placeholder:"HOST:PORT"                            help:"Address for session copies. Without it the kernel chooses a port on the host of --gossip."`
+	Admin          string   `placeholder:"HOST:PORT"                            help:"Address for metrics and health; none by default."`
+	Join           []string `placeholder:"HOST:PORT"                            help:"Gossip addresses of other members; names are resolved again at each try."`
+	Machine        string   `placeholder:"NAME"                                 help:"Hardware this node runs on: a copy goes to another machine if there is one."`
+	Group          string   `placeholder:"NAME"                                 help:"Replication group this node is in."`
+	SecondaryGroup string   `placeholder:"NAME"                                 help:"Replication group in which this node prefers to keep its copies."`
+	ClusterKey     string   `placeholder:"FILE"                                 help:"Key file that protects gossip and replication, and session cookies unless --cookie-keys is given."`
+	CookieKeys     string   `placeholder:"FILE"                                 help:"Key file that signs session cookies."`
+	Secondaries    string   `default:"1" enum:"1"                               help:"Copies of each session."`
+	Placement      string   `default:"hash" enum:"hash,ring"                    help:"Which of equally good nodes holds a copy: chosen by the session (hash), or the next by name (ring)."`
+
+	Cookie       string        `default:"JSESSIONID" placeholder:"NAME"         help:"Name of the session cookie."`
+	PathParam    string        `default:"jsessionid" placeholder:"NAME"         help:"Name of the path parameter that carries the session in rewritten links."`
+	RewriteLinks bool          `default:"true" negatable:""                     help:"Put the session into links for clients without cookies."`
+	SecureCookie bool          `help:"Mark the session cookie Secure on plain connections too, as behind a proxy that speaks TLS."`
+	IdleTimeout  time.Duration `default:"30m"                                   help:"A session that nobody used for so long ends."`
+	Lifetime     time.Duration `default:"24h"                                   help:"A session ends so long after its creation in any case."`
+	AckTimeout   time.Duration `default:"500ms"                                 help:"How long a reply waits for a copy before that node is struck."`
+	StopTimeout  time.Duration `default:"30s"                                   help:"How long requests may finish when the node stops."`
+	LogLevel     string        `default:"info" enum:"debug,info,warn,error"     help:"Least level of events on standard error."`
+	Config       string        `placeholder:"FILE"                              help:"YAML file with more of these settings."`
+}
+
+// parseConfig reads the settings and checks what can be checked before a
+// socket is opened.
+func parseConfig(args []string, getenv func(string) string, stdout io.Writer) (config, error) {
+	var cfg config
+	if _, err := settings.Parse(&cfg, settings.Config{
+		Name: "appnode", Description: "A demo application whose sessions survive their node.",
+		Args: args, Getenv: getenv, Stdout: stdout,
+	}); err != nil {
+		return config{}, err
+	}
+	if err := cookie.ValidName(cfg.Name); err != nil {
+		return config{}, fmt.Errorf("--name: %w", err)
+	}
+	if cfg.Replication == "" {
+		host, _, err := net.SplitHostPort(cfg.Gossip)
+		if err != nil {
+			return config{}, fmt.Errorf("--gossip: %w", err)
+		}
+		cfg.Replication = net.JoinHostPort(host, "0")
+	}
+	if cfg.IdleTimeout <= 0 || cfg.Lifetime <= 0 || cfg.AckTimeout <= 0 || cfg.StopTimeout <= 0 {
+		return config{}, errors.New("--idle-timeout, --lifetime, --ack-timeout, --stop-timeout: want more than 0")
+	}
+	if cfg.IdleTimeout > cfg.Lifetime {
+		return config{}, fmt.Errorf("--idle-timeout %v: want at most --lifetime, %v", cfg.IdleTimeout, cfg.Lifetime)
+	}
+	return cfg, nil
+}
+
+// keys are what the key files give.
+type keys struct {
+	gossip, replication [][]byte // none: plain text, loopback only
+	cookie              [][]byte
+}
+
+// readKeys reads the key files. Without any, a node whose addresses are all on
+// loopback signs with [keyfile.Loopback], which everybody knows; elsewhere
+// that is an error.
+func readKeys(cfg config) (keys, error) {
+	var k keys
+	if cfg.ClusterKey != "" {
+		cluster, err := keyfile.Read(cfg.ClusterKey)
+		if err != nil {
+			return keys{}, fmt.Errorf("--cluster-key: %w", err)
+		}
+		k.gossip = keyfile.DeriveAll(cluster, "gossip")
+		k.replication = keyfile.DeriveAll(cluster, "replication")
+		k.cookie = keyfile.DeriveAll(cluster, "cookie")
+	}
+	if cfg.CookieKeys != "" {
+		signing, err := keyfile.Read(cfg.CookieKeys)
+		if err != nil {
+			return keys{}, fmt.Errorf("--cookie-keys: %w", err)
+		}
+		k.cookie = keyfile.DeriveAll(signing, "cookie")
+	}
+	if k.gossip == nil {
+		for _, a := range []struct{ flag, addr string }{{"--gossip", cfg.Gossip}, {"--replication", cfg.Replication}} {
+			if !settings.OnLoopback(a.addr) {
+				return keys{}, fmt.Errorf("%s %s: an address outside loopback needs --cluster-key (make one with: proxy keygen)", a.flag, a.addr)
+			}
+		}
+	}
+	if k.cookie == nil {
+		if !settings.OnLoopback(cfg.Listen) {
+			return keys{}, fmt.Errorf("--listen %s: an address outside loopback needs --cluster-key or --cookie-keys (make one with: proxy keygen)", cfg.Listen)
+		}
+		k.cookie = keyfile.DeriveAll([]keyfile.Key{keyfile.Loopback()}, "cookie")
+	}
+	return k, nil
+}

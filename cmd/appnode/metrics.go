@@ -1,0 +1,70 @@
+package main
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/understudy-lb/understudy/cluster"
+	"github.com/understudy-lb/understudy/session"
+)
+
+// newMetrics returns what /metrics shows: sessions by role, what replication
+// did, and the process. No label ever names a session.
+func newMetrics(sessions *session.Manager, members *cluster.Cluster) *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg.MustRegister(&collector{sessions: sessions, members: members})
+	return reg
+}
+
+// A collector reads the counts of the sessions and of gossip.
+type collector struct {
+	sessions *session.Manager
+	members  *cluster.Cluster
+}
+
+// Describe implements [prometheus.Collector]; the metrics are described as they
+// are collected.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector].
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	put := func(kind prometheus.ValueType, name, help string, value float64, labels ...string) {
+		var names, values []string
+		for i := 0; i < len(labels); i += 2 {
+			names, values = append(names, labels[i]), append(values, labels[i+1])
+		}
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("understudy_"+name, help, names, nil), kind, value, values...)
+	}
+	gauge := func(name, help string, value int, labels ...string) {
+		put(prometheus.GaugeValue, name, help, float64(value), labels...)
+	}
+	count := func(name, help string, value uint64) { put(prometheus.CounterValue, name, help, float64(value)) }
+
+	s := c.sessions.Stats()
+	const held = "Sessions that this node holds, by its role."
+	gauge("sessions", held, s.Primary, "role", "primary")
+	gauge("sessions", held, s.Secondary, "role", "secondary")
+	gauge("tombstones", "Sessions that this node knows to have ended.", s.Tombstones)
+	count("sessions_created_total", "Sessions made here.", s.Created)
+	count("sessions_ended_total", "Requests whose session had been invalidated, or was by them.", s.Ended)
+	count("sessions_expired_total", "Sessions found to be over here.", s.Expired)
+	count("sessions_lost_total", "Requests whose session nobody holds.", s.Lost)
+	count("sessions_flagged_total", "Requests that went on with a state that does not descend from what the client had seen.", s.Flagged)
+	count("sessions_conflicts_total", "Sessions of which accepted changes were lost when a partition healed.", s.Conflicts)
+	count("unprotected_replies_total", "Replies that no other node has acknowledged.", s.Unprotected)
+	count("flushes_total", "Times that changes or a reply waited for an acknowledgement.", s.Flushes)
+	count("updates_total", "Records and changes sent to copies.", s.Updates)
+	count("takes_total", "Sessions asked for from other nodes.", s.Takes)
+	count("grants_total", "Sessions given to other nodes.", s.Grants)
+	count("strikes_total", "Copies given up because their node did not answer.", s.Strikes)
+	count("not_executed_total", "Requests refused before their handler ran.", s.NotExecuted)
+	count("failed_replies_total", "Replies that could not be acknowledged.", s.Failed)
+	count("forged_references_total", "Session references that looked signed and did not verify.", s.Forged)
+	count("replication_garbage_total", "Connections and messages on the replication port that were no replication.",
+		s.Garbage+s.Peer.Garbage+s.Peer.Refused)
+
+	g := c.members.Stats()
+	gauge("members", "Living members, this one included.", len(c.members.Members()))
+	count("gossip_garbage_total", "Packets and streams on the gossip port that were no gossip.", g.Packets+g.Streams+g.Garbage)
+}

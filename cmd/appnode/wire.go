@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
+
+	"github.com/understudy-lb/understudy/cluster"
+	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/session"
+)
+
+// node is a running app node and all that it holds open.
+type node struct {
+	cfg      config
+	log      zerolog.Logger
+	listener net.Listener // for requests
+	admin    net.Listener // nil without --admin
+	cluster  *cluster.Cluster
+	sessions *session.Manager
+	handler  http.Handler
+	adminMux http.Handler
+	stopping chan struct{} // closed when the stop begins
+}
+
+// newNode opens what cfg names and joins the cluster. Nothing is left open
+// when it fails.
+func newNode(cfg config, stderr io.Writer) (_ *node, err error) {
+	n := &node{cfg: cfg, stopping: make(chan struct{})}
+	level, err := zerolog.ParseLevel(cfg.LogLevel)
+	if err != nil {
+		return nil, fmt.Errorf("--log-level: %w", err)
+	}
+	n.log = zerolog.New(zerolog.SyncWriter(stderr)).Level(level).With().Timestamp().Str("node", cfg.Name).Logger()
+	var closers []func()
+	defer func() {
+		if err != nil {
+			for i := range closers {
+				closers[len(closers)-1-i]()
+			}
+		}
+	}()
+
+	k, err := readKeys(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if k.gossip == nil {
+		n.log.Warn().Msg("no --cluster-key: members on this machine are trusted, and session cookies are signed with a key that everybody knows")
+	}
+	codec, err := cookie.New(cookie.Config{Keys: k.cookie})
+	if err != nil {
+		return nil, err
+	}
+	listen := func(flag, addr string) (net.Listener, error) {
+		var lc net.ListenConfig
+		ln, err := lc.Listen(context.Background(), "tcp", addr)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		closers = append(closers, func() { ln.Close() }) //nolint:errcheck // the start has failed already
+		return ln, nil
+	}
+	if n.listener, err = listen("--listen", cfg.Listen); err != nil {
+		return nil, err
+	}
+	replication, err := listen("--replication", cfg.Replication)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Admin != "" {
+		if n.admin, err = listen("--admin", cfg.Admin); err != nil {
+			return nil, err
+		}
+	}
+
+	n.cluster, err = cluster.New(cluster.Config{
+		Self: cluster.Member{
+			Name: cfg.Name, Boot: cluster.NewBoot(time.Now()), HTTP: n.listener.Addr().String(), Replication: replication.Addr().String(),
+			Machine: cfg.Machine, Group: cfg.Group, SecondaryGroup: cfg.SecondaryGroup, State: cluster.Starting,
+		},
+		Bind: cfg.Gossip, Join: cfg.Join, Keys: k.gossip, Log: n.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--gossip: %w", err)
+	}
+	closers = append(closers, func() { n.cluster.Close() }) //nolint:errcheck // the start has failed already
+
+	placement := session.Hash
+	if cfg.Placement == "ring" {
+		placement = session.Ring
+	}
+	n.sessions, err = session.New(session.Config{
+		Cluster: n.cluster, Codec: codec, Listener: replication, Keys: k.replication,
+		Cookie: cfg.Cookie, Param: cfg.PathParam, URLRewriting: cfg.RewriteLinks, Secure: cfg.SecureCookie,
+		IdleTimeout: cfg.IdleTimeout, Lifetime: cfg.Lifetime, AckTimeout: cfg.AckTimeout,
+		Placement: placement, Log: n.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	a := &app{name: cfg.Name, members: n.cluster.Members, ready: n.sessions.Ready, stop: n.stopping, log: n.log}
+	pages, err := a.routes()
+	if err != nil {
+		return nil, errors.Join(err, n.sessions.Close(context.Background()))
+	}
+	// Health is answered outside the sessions: a node that is not ready yet
+	// must be able to say so.
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", a.healthz)
+	mux.HandleFunc("GET /readyz", a.readyz)
+	mux.Handle("/", n.sessions.Handler(pages))
+	n.handler = mux
+	n.adminMux = n.adminRoutes(a)
+	return n, nil
+}
+
+func (n *node) adminRoutes(a *app) http.Handler {
+	r := chi.NewRouter()
+	r.Get("/healthz", a.healthz)
+	r.Get("/readyz", a.readyz)
+	r.Handle("/metrics", promhttp.HandlerFor(newMetrics(n.sessions, n.cluster), promhttp.HandlerOpts{}))
+	r.HandleFunc("/debug/pprof/*", pprof.Index)
+	r.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	r.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	r.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return r
+}
+
+// Deadlines of the servers. A reply has none: it may be a stream.
+const (
+	headTimeout = 10 * time.Second
+	idleTimeout = 2 * time.Minute // longer than a proxy keeps a connection
+)
+
+// serve answers until ctx is done, then stops in order: no new requests, those
+// under way finish, the node leaves.
+func (n *node) serve(ctx context.Context, signalled func()) error {
+	failed := make(chan error, 2)
+	servers := []*http.Server{{Handler: n.handler, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout}}
+	listeners := []net.Listener{n.listener}
+	if n.admin != nil {
+		servers = append(servers, &http.Server{Handler: n.adminMux, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout})
+		listeners = append(listeners, n.admin)
+	}
+	for i, srv := range servers {
+		go func() { failed <- srv.Serve(listeners[i]) }()
+	}
+	n.log.Info().Stringer("listen", n.listener.Addr()).Str("gossip", n.cluster.Self().Gossip).
+		Str("replication", n.cluster.Self().Replication).Msg("node started")
+
+	var err error
+	select {
+	case err = <-failed:
+	case err = <-n.cluster.Duplicate():
+	case <-ctx.Done():
+	}
+	signalled()
+	n.log.Info().Msg("node stops")
+	n.sessions.Drain()
+	close(n.stopping)
+	stop, cancel := context.WithTimeout(context.Background(), n.cfg.StopTimeout)
+	defer cancel()
+	for _, srv := range servers {
+		if e := srv.Shutdown(stop); e != nil {
+			n.log.Warn().Err(e).Dur("stop_timeout", n.cfg.StopTimeout).Msg("requests cut off")
+			err = errors.Join(err, srv.Close())
+		}
+	}
+	err = errors.Join(err, n.sessions.Close(stop))
+	if e := n.cluster.Leave(stop); e != nil {
+		n.log.Warn().Err(e).Msg("left without goodbye")
+	}
+	err = errors.Join(err, n.cluster.Close())
+	if err == nil {
+		n.log.Info().Msg("node stopped")
+	}
+	return err
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"time"
+)
+
+// commands is the command line. The tags are the documentation.
+type commands struct {
+	Demo    demoConfig  `cmd:"" help:"Start app nodes and a proxy on this machine, with keys made up, and say what to open and what to kill."`
+	Serve   serveConfig `cmd:"" help:"Serve: balance requests over the members of a workers file."`
+	Check   checkConfig `cmd:"" help:"Print what a workers file means, and each problem in it."`
+	Keygen  struct{}    `cmd:"" help:"Print a new key for a key file."`
+	Version struct{}    `cmd:"" help:"Print the version."`
+	Health  health      `cmd:"" help:"Ask a health page; exit 0 if it is well, 1 if not."`
+}
+
+// serveConfig is what an operator sets for serve.
+type serveConfig struct {
+	Workers    string   `required:"" placeholder:"FILE"                      help:"workers.properties, as mod_jk reads it."`
+	Listen     []string `default:"127.0.0.1:8080" placeholder:"HOST:PORT"    help:"Addresses for requests; may be given several times."`
+	Admin      string   `default:"127.0.0.1:9090" placeholder:"HOST:PORT"    help:"Address of the status page, metrics and health; \"none\" for none."`
+	Join       []string `placeholder:"HOST:PORT"                             help:"Gossip addresses of members; names are resolved again at each try."`
+	Gossip     string   `placeholder:"HOST:PORT"                             help:"Address for gossip, TCP and UDP. Only opened with this or --join; then the kernel chooses by default."`
+	CookieKeys string   `placeholder:"FILE"                                  help:"Key file that session cookies are signed with."`
+	ClusterKey string   `placeholder:"FILE"                                  help:"Key file that protects gossip, and session cookies unless --cookie-keys is given."`
+	AdminToken string   `placeholder:"FILE"                                  help:"File with the token that /debug/pprof/ asks for if --admin is not on loopback."`
+	Config     string   `placeholder:"FILE"                                  help:"YAML file with more of these settings."`
+
+	AccessLog   string        `default:"off" placeholder:"FILE"             help:"Where the access log goes, one JSON line a request: a file, \"-\" for standard output, or \"off\"."`
+	IdleTimeout time.Duration `default:"60s"                               help:"How long a client's connection may be idle."`
+	HeadTimeout time.Duration `default:"10s"                                help:"How long a client may take to send the head of a request."`
+	StopTimeout time.Duration `default:"30s"                                help:"How long requests may finish when the proxy stops."`
+	MaxConns    int           `default:"20000"                              help:"Client connections at a time. One more takes the place of the one that has been idle for longest; if none is idle it waits."`
+	MaxBody     int64         `default:"0"                                  help:"Longest body of a request in bytes; 0 for no limit."`
+	LogLevel    string        `default:"info" enum:"debug,info,warn,error"  help:"Least level of events on standard error."`
+}
+
+// checkConfig is what an operator sets for check.
+type checkConfig struct {
+	Workers string `default:"workers.properties" placeholder:"FILE" help:"The workers file."`
+	Strict  bool   `help:"Fail on warnings too."`
+}
+
+// demoConfig is what somebody who tries the demo sets.
+type demoConfig struct {
+	Nodes  int    `default:"3"              help:"App nodes, 1 to 9."`
+	Listen string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the proxy."`
+	Admin  string `default:"127.0.0.1:9090" placeholder:"HOST:PORT" help:"Address of the status page."`
+}

@@ -1,0 +1,76 @@
+// Command proxy is a front door for web applications: a load balancer that
+// hands a live session to the node that already holds its copy.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/understudy-lb/understudy/settings"
+)
+
+// Exit statuses (design of the commands, OVER-25).
+const (
+	exitFailed = 1   // check found an error; health got no good answer
+	exitStart  = 255 // a start that failed
+)
+
+// errFailed ends a command with status 1 after it has said why itself.
+var errFailed = errors.New("failed")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, env{
+		signalled: stop, args: os.Args[1:], getenv: os.Getenv, stdout: os.Stdout, stderr: os.Stderr,
+	})
+	stop()
+	switch {
+	case errors.Is(err, errFailed):
+		os.Exit(exitFailed)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "proxy:", err)
+		os.Exit(exitStart)
+	}
+}
+
+// env is what a command has of the process around it.
+type env struct {
+	signalled      func() // called once a first signal has been seen: a second one ends the process at once
+	args           []string
+	getenv         func(string) string
+	stdout, stderr io.Writer
+}
+
+// run is main without the process.
+func run(ctx context.Context, e env) error {
+	var c commands
+	command, err := settings.Parse(&c, settings.Config{
+		Name: "proxy", Description: "A front door for web applications whose sessions survive their node.",
+		Args: e.args, Getenv: e.getenv, Stdout: e.stdout,
+	})
+	if errors.Is(err, settings.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	switch command {
+	case "demo":
+		return c.Demo.run(ctx, e)
+	case "serve":
+		return c.Serve.run(ctx, e)
+	case "check":
+		return c.Check.run(e)
+	case "keygen":
+		return keygen(e)
+	case "version":
+		return version(e)
+	default:
+		return c.Health.run(ctx, e)
+	}
+}

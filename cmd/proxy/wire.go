@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/understudy-lb/understudy/cluster"
+	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/keyfile"
+	"github.com/understudy-lb/understudy/proxy"
+	"github.com/understudy-lb/understudy/proxy/frontend"
+	"github.com/understudy-lb/understudy/proxy/status"
+	"github.com/understudy-lb/understudy/proxy/worker"
+	"github.com/understudy-lb/understudy/settings"
+)
+
+// server is a running proxy and all that it holds open.
+type server struct {
+	cfg       serveConfig
+	log       zerolog.Logger
+	proxy     *proxy.Proxy
+	front     *frontend.Server
+	cluster   *cluster.Cluster // nil without gossip
+	listeners []net.Listener   // for requests
+	admin     net.Listener     // nil with --admin none
+	pages     http.Handler     // of admin
+	closers   []func() error   // undo the start, last first
+}
+
+// newServer opens what cfg names. Nothing is left open when it fails.
+func newServer(cfg serveConfig, e env) (_ *server, err error) {
+	s := &server{cfg: cfg}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	level, err := zerolog.ParseLevel(cfg.LogLevel)
+	if err != nil {
+		return nil, fmt.Errorf("--log-level: %w", err)
+	}
+	s.log = zerolog.New(zerolog.SyncWriter(e.stderr)).Level(level).With().Timestamp().Logger()
+
+	file, err := readWorkers(cfg.Workers, e.getenv)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range file.Problems {
+		if p.Severity == worker.Warning {
+			s.log.Warn().Str("file", p.File).Int("line", p.Line).Msg(p.Text)
+		}
+	}
+	cluster, codec, err := readKeys(cfg)
+	if err != nil {
+		return nil, err
+	}
+	access, err := s.openAccessLog(e.stdout)
+	if err != nil {
+		return nil, err
+	}
+	s.proxy, err = proxy.New(proxy.Config{
+		Workers: file, Codec: codec, HeadTimeout: cfg.HeadTimeout, MaxBody: cfg.MaxBody, Log: s.log, Access: access,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, func() error { s.proxy.Close(); return nil })
+	if err := s.listen(); err != nil {
+		return nil, err
+	}
+	if s.cluster, err = joinCluster(cfg, cluster, s.log); err != nil {
+		return nil, err
+	}
+	if s.cluster != nil {
+		s.closers = append(s.closers, s.cluster.Close)
+	}
+	s.front, err = frontend.New(frontend.Config{
+		Proxy: s.proxy, HeadTimeout: cfg.HeadTimeout, IdleTimeout: cfg.IdleTimeout, MaxConns: cfg.MaxConns, Log: s.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.pages, err = status.New(status.Config{Snapshot: s.snapshot})
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Admin != noAdmin && !settings.OnLoopback(cfg.Admin) {
+		if s.pages, err = guardProfiles(s.pages, cfg.AdminToken); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// close undoes the start.
+func (s *server) close() error {
+	var err error
+	for i := range s.closers {
+		err = errors.Join(err, s.closers[len(s.closers)-1-i]())
+	}
+	s.closers = nil
+	return err
+}
+
+// readKeys reads the key files: the cluster's keys, and who verifies cookies.
+// The codec is nil without any key: then only the plain id.route is read.
+func readKeys(cfg serveConfig) (cluster []keyfile.Key, codec *cookie.Codec, err error) {
+	if cfg.ClusterKey != "" {
+		if cluster, err = keyfile.Read(cfg.ClusterKey); err != nil {
+			return nil, nil, fmt.Errorf("--cluster-key: %w", err)
+		}
+	}
+	signing := cluster
+	switch {
+	case cfg.CookieKeys != "":
+		if signing, err = keyfile.Read(cfg.CookieKeys); err != nil {
+			return nil, nil, fmt.Errorf("--cookie-keys: %w", err)
+		}
+	case signing == nil && allOnLoopback(cfg.Listen):
+		// Nodes on this machine without a key sign with this one too.
+		signing = []keyfile.Key{keyfile.Loopback()}
+	case signing == nil:
+		return nil, nil, nil
+	}
+	codec, err = cookie.New(cookie.Config{Keys: keyfile.DeriveAll(signing, "cookie")})
+	return cluster, codec, err
+}
+
+func allOnLoopback(addrs []string) bool {
+	for _, addr := range addrs {
+		if !settings.OnLoopback(addr) {
+			return false
+		}
+	}
+	return true
+}
+
+// openAccessLog returns where the access log goes; the zero Logger is silent.
+func (s *server) openAccessLog(stdout io.Writer) (zerolog.Logger, error) {
+	switch s.cfg.AccessLog {
+	case "off":
+		return zerolog.Logger{}, nil
+	case "-":
+		return zerolog.New(zerolog.SyncWriter(stdout)).With().Timestamp().Logger(), nil
+	}
+	f, err := os.OpenFile(s.cfg.AccessLog, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+	if err != nil {
+		return zerolog.Logger{}, fmt.Errorf("--access-log: %w", err)
+	}
+	s.closers = append(s.closers, f.Close)
+	// One write a line, which the system appends as a whole.
+	return zerolog.New(f).With().Timestamp().Logger(), nil
+}
+
+// noAdmin is the value of --admin that wants no admin listener.
+const noAdmin = "none"
+
+// listen opens the listeners. They are closed by whoever serves them.
+func (s *server) listen() error {
+	open := func(flag, addr string) (net.Listener, error) {
+		var lc net.ListenConfig
+		ln, err := lc.Listen(context.Background(), "tcp", addr)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		s.closers = append(s.closers, func() error {
+			if err := ln.Close(); !errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			return nil // its server has closed it
+		})
+		return ln, nil
+	}
+	for _, addr := range s.cfg.Listen {
+		ln, err := open("--listen", addr)
+		if err != nil {
+			return err
+		}
+		s.listeners = append(s.listeners, ln)
+	}
+	if s.cfg.Admin == noAdmin {
+		return nil
+	}
+	var err error
+	s.admin, err = open("--admin", s.cfg.Admin)
+	return err
+}
+
+// snapshot is what the status page shows.
+func (s *server) snapshot() status.Snapshot {
+	snap := s.proxy.Snapshot()
+	snap.Proxy = s.listeners[0].Addr().String()
+	if info, ok := debug.ReadBuildInfo(); ok {
+		snap.Version = info.Main.Version
+	}
+	if s.cluster == nil {
+		return snap
+	}
+	snap.Gossip = []status.Node{}
+	for _, m := range s.cluster.Members() {
+		snap.Gossip = append(snap.Gossip, status.Node{Name: m.Name, Boot: m.Boot, Address: m.Gossip, State: m.State.String(), Proxy: m.Proxy})
+	}
+	return snap
+}
+
+// maxToken bounds the file of --admin-token, in bytes.
+const maxToken = 4096
+
+// guardProfiles lets only who knows the token see profiles, which tell more of
+// the process than a network should know. Without a token nobody does.
+func guardProfiles(next http.Handler, file string) (http.Handler, error) {
+	token := ""
+	if file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("--admin-token: %w", err)
+		}
+		token = strings.TrimSpace(string(text))
+		if len(token) < 16 || len(text) > maxToken {
+			return nil, fmt.Errorf("--admin-token: %s: want one line of 16 to %d bytes", file, maxToken)
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if strings.HasPrefix(r.URL.Path, "/debug/") && (token == "" || subtle.ConstantTimeCompare([]byte(got), []byte(token)) != 1) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "profiles need the token of --admin-token when --admin is not on loopback", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}), nil
+}
+
+// run is the command serve.
+func (cfg *serveConfig) run(ctx context.Context, e env) error {
+	s, err := newServer(*cfg, e)
+	if err != nil {
+		return err
+	}
+	return s.serve(ctx, e.signalled)
+}
+
+// adminIdle is how long a connection to the admin listener may be idle.
+const adminIdle = time.Minute

@@ -1,0 +1,296 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestProxyReturns is TC-10: the proxy dies and comes back; sessions do not
+// notice, for the proxy knows nothing about them.
+func TestProxyReturns(t *testing.T) {
+	s := newStage(t, "a", "b", "c")
+	p := s.proxy(s.workers("a", "b", "c"), true)
+	c := newClient(t, p.listen)
+	before := c.countN(5)
+	p.kill()
+	s.launchProxy(p)
+	after := c.count()
+	if after.Node != before.Node {
+		t.Errorf("served by %s, want the primary %s", after.Node, before.Node)
+	}
+	c.countN(4)
+}
+
+// TestTwoProxies is SESS-3: proxies with the same files take turns.
+func TestTwoProxies(t *testing.T) {
+	s := newStage(t, "a", "b", "c")
+	file := s.workers("a", "b", "c")
+	p, q := s.proxy(file, true), s.proxy(file, false)
+	c := newClient(t, p.listen)
+	first := c.count()
+	for i := range 10 {
+		c.base = "http://" + []string{q.listen, p.listen}[i%2]
+		if r := c.count(); r.Node != first.Node {
+			t.Errorf("served by %s, want the primary %s", r.Node, first.Node)
+		}
+	}
+	p.kill()
+	c.base = "http://" + q.listen
+	c.countN(3)
+	s.nodes[first.Primary].kill()
+	c.countN(3)
+}
+
+// TestSticky is PLUG-1 and PLUG-2: requests without a session go round, those
+// with one go to its primary.
+func TestSticky(t *testing.T) {
+	s := newStage(t, "a", "b", "c")
+	p := s.proxy(s.workers("a", "b", "c"), true)
+	got := map[string]int{}
+	for range 30 {
+		c := newClient(t, p.listen)
+		r := c.count()
+		got[r.Node]++
+		for range 3 {
+			if next := c.count(); next.Node != r.Node {
+				t.Fatalf("served by %s, want the primary %s", next.Node, r.Node)
+			}
+		}
+	}
+	if got["a"] < 5 || got["b"] < 5 || got["c"] < 5 {
+		t.Errorf("30 new sessions went to %v, want a share for each", got)
+	}
+}
+
+// link finds where a form of the page posts to.
+var link = regexp.MustCompile(`action="(/counter[^"]*)"`)
+
+// TestWithoutCookies is SESS-49: a browser that takes no cookies follows the
+// links of the page; the session is in them, also after its primary died.
+func TestWithoutCookies(t *testing.T) {
+	s := newStage(t, "a", "b", "c")
+	p := s.proxy(s.workers("a", "b", "c"), true)
+	get := func(method, path string) (location, page string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+p.listen+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept", "text/html")
+		res, err := quick.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode >= http.StatusBadRequest {
+			t.Fatalf("%s %s: %s, %v: %.300s", method, path, res.Status, err, body)
+		}
+		return res.Header.Get("Location"), string(body)
+	}
+	_, page := get(http.MethodGet, "/")
+	seen := regexp.MustCompile(`<output>(\d+)</output>`)
+	node := regexp.MustCompile(`<b>([^<]+)</b>`)
+	for want := 1; want <= 6; want++ {
+		m := link.FindStringSubmatch(page)
+		if m == nil {
+			t.Fatalf("no form in the page:\n%s", page)
+		}
+		location, _ := get(http.MethodPost, strings.ReplaceAll(m[1], "&amp;", "&"))
+		if !strings.Contains(location, ";jsessionid=") {
+			t.Fatalf("redirected to %q, want the session in it", location)
+		}
+		_, page = get(http.MethodGet, location)
+		if m := seen.FindStringSubmatch(page); m == nil || m[1] != strconv.Itoa(want) {
+			t.Fatalf("the page shows %v, want %d:\n%s", m, want, page)
+		}
+		if want == 3 {
+			served := node.FindStringSubmatch(page)
+			s.nodes[served[1]].kill()
+		}
+	}
+}
+
+// balancer is load-balancing hardware: each connection goes to the next node
+// that accepts, whatever is in it.
+type balancer struct {
+	addr string
+	next atomic.Int64
+}
+
+func newBalancer(t *testing.T, targets ...string) *balancer {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &balancer{addr: ln.Addr().String()}
+	var wg sync.WaitGroup
+	t.Cleanup(func() { ln.Close(); wg.Wait() })
+	wg.Go(func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { b.serve(in, targets) })
+		}
+	})
+	return b
+}
+
+func (b *balancer) serve(in net.Conn, targets []string) {
+	defer in.Close()
+	for range targets {
+		out, err := net.Dial("tcp", targets[int(b.next.Add(1))%len(targets)])
+		if err != nil {
+			continue
+		}
+		defer out.Close()
+		go func() {
+			io.Copy(out, in)
+			out.(*net.TCPConn).CloseWrite()
+		}()
+		io.Copy(in, out)
+		return
+	}
+}
+
+// TestPlainBalancer is SESS-33 and SESS-34: without our proxy every request
+// lands somewhere else, and the session follows it.
+func TestPlainBalancer(t *testing.T) {
+	s := newStage(t, "a", "b", "c")
+	b := newBalancer(t, s.nodes["a"].listen, s.nodes["b"].listen, s.nodes["c"].listen)
+	c := newClient(t, b.addr)
+	c.http.Transport = &http.Transport{DisableKeepAlives: true}
+	served := map[string]bool{}
+	for range 12 {
+		served[c.count().Node] = true
+	}
+	if len(served) != 3 {
+		t.Errorf("served by %v, want all three", served)
+	}
+	s.nodes[c.last.Primary].kill()
+	c.countN(6)
+}
+
+// TestForgedCookies: a cookie that was forged, cut, made elsewhere or is huge
+// is no session and no error.
+func TestForgedCookies(t *testing.T) {
+	s := newStage(t, "a", "b")
+	p := s.proxy(s.workers("a", "b"), true)
+	honest := newClient(t, p.listen)
+	honest.countN(2)
+	other := newStage(t, "a", "b")
+	foreign := newClient(t, other.proxy(other.workers("a", "b"), false).listen)
+	foreign.count()
+
+	flipped := []byte(honest.cookie)
+	flipped[len(flipped)/2] ^= 1
+	for name, value := range map[string]string{
+		"changed byte": string(flipped),
+		"cut":          honest.cookie[:len(honest.cookie)-7],
+		"foreign":      foreign.cookie,
+		"huge":         strings.Repeat("A", 6000),
+		"plain pair":   "abcdefgh!a!b!1.1.1",
+		"empty":        `""`,
+		"odd bytes":    "\x01\x7f{}<>",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, p.listen)
+			c.cookie = value
+			if name == "odd bytes" {
+				rawCookie(t, p.listen, value)
+				return
+			}
+			r := c.must(http.MethodPost, "/counter")
+			if r.Counter != 1 || !r.IsNew || r.SessionID == honest.id {
+				t.Errorf("%+v: want a new session", r)
+			}
+		})
+	}
+	honest.count()
+}
+
+// rawCookie sends bytes that net/http's client would not.
+func rawCookie(t *testing.T, addr, value string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /counter HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nCookie: JSESSIONID=%s\r\nConnection: close\r\n\r\n", value)
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusBadRequest {
+		t.Errorf("status %d, want 200, or 400 for bytes that no field may hold", res.StatusCode)
+	}
+}
+
+// TestOrderlyStop: on SIGTERM a node finishes its requests and leaves; the
+// proxy too.
+func TestOrderlyStop(t *testing.T) {
+	s := newStage(t, "a", "b")
+	p := s.proxy(s.workers("a", "b"), true)
+	c := newClient(t, p.listen)
+	r := c.countN(2)
+
+	slow := make(chan error, 1)
+	go func() {
+		d := newClient(t, p.listen)
+		d.cookie = c.cookie
+		_, err := d.do(context.WithoutCancel(t.Context()), http.MethodGet, "/sleep?ms=700")
+		slow <- err
+	}()
+	s.wait("the slow request is under way", func() bool {
+		return metric(t, p.admin, `understudy_member_in_flight{member="`+r.Node+`",worker="lb"}`) > 0
+	})
+	if code := s.nodes[r.Node].stop(); code != 0 {
+		t.Errorf("the node ends with status %d, want 0", code)
+	}
+	if err := <-slow; err != nil {
+		t.Errorf("the request under way: %v", err)
+	}
+	c.countN(2)
+	if code := p.stop(); code != 0 {
+		t.Errorf("the proxy ends with status %d, want 0", code)
+	}
+	if _, err := c.do(t.Context(), http.MethodGet, "/peek"); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("the proxy has stopped, but answers: %v", err)
+	}
+}
+
+// metric reads one sample of a metrics page, 0 if it is not there.
+func metric(t *testing.T, admin, sample string) float64 {
+	t.Helper()
+	res, err := quick.Get("http://" + admin + "/metrics")
+	if err != nil {
+		return 0
+	}
+	defer res.Body.Close()
+	for sc := bufio.NewScanner(res.Body); sc.Scan(); {
+		if rest, ok := strings.CutPrefix(sc.Text(), sample+" "); ok {
+			v, err := strconv.ParseFloat(rest, 64)
+			if err != nil {
+				t.Fatalf("%s: %v", sc.Text(), err)
+			}
+			return v
+		}
+	}
+	return 0
+}

@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestWrongStart: whatever is wrong, one line on standard error says where to
+// mend it, and the exit status is 255.
+func TestWrongStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes; not with -short")
+	}
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	out, err := exec.Command(proxyBinary, "keygen").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := file("good.key", "# a comment\n\n"+string(out))
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	good := "worker.list=lb\nworker.a.type=http\nworker.a.host=127.0.0.1\nworker.a.port=1\nworker.lb.type=lb\nworker.lb.balance_workers=a\n"
+	serve := func(workers string, args ...string) []string {
+		return append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "none", "--workers", workers}, args...)
+	}
+	appnode := func(args ...string) []string {
+		return append([]string{"--name", "a", "--cluster-key", key}, args...)
+	}
+
+	tests := []struct {
+		name   string
+		binary string
+		args   []string
+		want   string // part of the line
+	}{
+		{"unknown directive", proxyBinary, serve(file("directive.properties", good+"worker.a.hots=x\n")), "directive.properties:7: "},
+		{"lb without members", proxyBinary, serve(file("empty.properties", "worker.list=lb\nworker.lb.type=lb\n")), "empty.properties:"},
+		{"lb names nobody", proxyBinary, serve(file("nobody.properties", good+"worker.lb.balance_workers=ghost\n")), "nobody.properties:7: "},
+		{"wrong value in an http worker", proxyBinary, serve(file("value.properties", good+"worker.a.socket_timeout=soon\n")), "value.properties:7: "},
+		{"ajp13 worker", proxyBinary, serve(file("ajp.properties", "worker.list=w\nworker.w.type=ajp13\n")), "ajp.properties:2: "},
+		{"workers file is not there", proxyBinary, serve(filepath.Join(dir, "none.properties")), "none.properties"},
+		{"unknown flag", proxyBinary, serve(file("good.properties", good), "--wrokers=x"), "--wrokers"},
+		{"unknown setting", proxyBinary, serve(file("good.properties", good), "--config", file("s.yaml", "admin: none\nlistne: x\n")), "s.yaml:2: "},
+		{"port taken", proxyBinary, []string{"serve", "--workers", file("good.properties", good), "--admin", "none", "--listen", taken.Addr().String()}, taken.Addr().String()},
+		{"admin port taken", proxyBinary, []string{"serve", "--workers", file("good.properties", good), "--listen", "127.0.0.1:0", "--admin", taken.Addr().String()}, taken.Addr().String()},
+		{"key file is not there", proxyBinary, serve(file("good.properties", good), "--cluster-key", filepath.Join(dir, "none.key")), "none.key"},
+		{"key is short", proxyBinary, serve(file("good.properties", good), "--cookie-keys", file("short.key", "# ok\nabcdef\n")), "short.key:2: "},
+		{"open gossip without key", proxyBinary, serve(file("good.properties", good), "--gossip", "0.0.0.0:0"), "--cluster-key"},
+
+		{"no name", appnodeBinary, []string{}, "--name"},
+		{"bad name", appnodeBinary, []string{"--name", "a!b"}, "--name"},
+		{"name NONE", appnodeBinary, []string{"--name", "NONE"}, "--name"},
+		{"node port taken", appnodeBinary, appnode("--listen", taken.Addr().String()), taken.Addr().String()},
+		{"replication port taken", appnodeBinary, appnode("--replication", taken.Addr().String()), "--replication"},
+		{"gossip port taken", appnodeBinary, appnode("--gossip", taken.Addr().String()), "--gossip"},
+		{"node key is short", appnodeBinary, []string{"--name", "a", "--cluster-key", file("short.key", "# ok\nabcdef\n")}, "short.key:2: "},
+		{"key file is a folder", appnodeBinary, []string{"--name", "a", "--cluster-key", dir}, "--cluster-key"},
+		{"open gossip, node without key", appnodeBinary, []string{"--name", "a", "--gossip", "0.0.0.0:0"}, "--cluster-key"},
+		{"open replication without key", appnodeBinary, []string{"--name", "a", "--replication", "0.0.0.0:0"}, "--cluster-key"},
+		{"wrong placement", appnodeBinary, appnode("--placement", "best"), "--placement"},
+		{"wrong time", appnodeBinary, appnode("--idle-timeout", "0s"), "--idle-timeout"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := start(t, tt.name, tt.binary, tt.args...)
+			code := p.wait()
+			text := strings.TrimSpace(p.out.String())
+			var lines []string
+			for _, line := range strings.Split(text, "\n") {
+				if !strings.HasPrefix(line, "{") { // events are JSON
+					lines = append(lines, line)
+				}
+			}
+			if code != 255 || len(lines) != 1 || !strings.Contains(lines[0], tt.want) {
+				t.Errorf("exit status %d, %q; want 255 and one line with %q", code, text, tt.want)
+			}
+		})
+	}
+}
+
+// TestDuplicateName is D12: a second node of a living name does not start, and
+// says where the first one is.
+func TestDuplicateName(t *testing.T) {
+	s := newStage(t, "a", "b")
+	gossip := freeAddr(t)
+	p := start(t, "second a", appnodeBinary, "--name", "a", "--cluster-key", s.key, "--gossip", gossip, "--join", s.nodes["b"].gossip)
+	code := p.wait()
+	text := p.out.String()
+	if code != 255 || !strings.Contains(text, s.nodes["a"].gossip) || !strings.Contains(text, gossip) {
+		t.Errorf("exit status %d, %q; want 255 and both addresses", code, text)
+	}
+	select {
+	case <-s.nodes["a"].done:
+		t.Error("the first node has ended")
+	default:
+	}
+}
+
+// TestCheck: proxy check prints what a file means and where it is wrong.
+func TestCheck(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes; not with -short")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "workers.properties")
+	good := "worker.list=lb\nworker.a.type=http\nworker.a.host=127.0.0.1\nworker.a.port=1\nworker.lb.type=lb\nworker.lb.balance_workers=a\n"
+	check := func(text string, args ...string) (string, int) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := start(t, "check", proxyBinary, append([]string{"check", "--workers", path}, args...)...)
+		code := p.wait()
+		return p.out.String(), code
+	}
+	if out, code := check(good); code != 0 || !strings.Contains(out, "balance_workers") {
+		t.Errorf("a good file: exit %d, %q", code, out)
+	}
+	if out, code := check(good + "worker.a.frobnicate=1\n"); code != 1 || !strings.Contains(out, "workers.properties:7: ") {
+		t.Errorf("an unknown directive: exit %d, %q", code, out)
+	}
+	warns := good + "worker.a.reply_timeout=1000\nworker.a.reply_timeout=2000\n"
+	if out, code := check(warns); code != 0 || !strings.Contains(out, "workers.properties:8: ") {
+		t.Errorf("a warning: exit %d, %q", code, out)
+	}
+	if _, code := check(warns, "--strict"); code != 1 {
+		t.Errorf("a warning with --strict: exit %d, want 1", code)
+	}
+}
