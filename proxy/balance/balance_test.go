@@ -215,8 +215,8 @@ func TestVectors(t *testing.T) {
 		for range 18 {
 			got = append(got, pick(t, b, Request{}, OK))
 		}
-		const want = "a b c a b a b c a a b a b c a a b a"
-		if s := strings.Join(got, " "); s != want {
+		const want = "abcababcaababcaaba"
+		if s := strings.Join(got, ""); s != want {
 			t.Errorf("picked %s, want %s", s, want)
 		}
 		for _, s := range b.Snapshot() {
@@ -236,8 +236,8 @@ func TestVectors(t *testing.T) {
 		for range 6 {
 			got = append(got, pick(t, b, Request{}, OK))
 		}
-		const want = "a c a a c a"
-		if s := strings.Join(got, " "); s != want {
+		const want = "acaaca"
+		if s := strings.Join(got, ""); s != want {
 			t.Errorf("picked %s, want %s", s, want)
 		}
 	})
@@ -247,8 +247,8 @@ func TestVectors(t *testing.T) {
 		for range 8 {
 			got = append(got, pick(t, b, Request{}, OK))
 		}
-		const want = "a b c d a b c d"
-		if s := strings.Join(got, " "); s != want {
+		const want = "abcdabcd"
+		if s := strings.Join(got, ""); s != want {
 			t.Errorf("picked %s, want %s", s, want)
 		}
 	})
@@ -309,7 +309,7 @@ func TestEscalation(t *testing.T) {
 		time.Sleep(30*time.Second - 1)
 		fail()
 		wantState(t, b, "a", StateOK)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		fail()
 		wantState(t, b, "a", StateError)
 	})
@@ -351,7 +351,7 @@ func TestRecover(t *testing.T) {
 				if got := pick(t, b, sticky("n1", ""), OK); got != "n2" {
 					t.Fatalf("before RecoverTime: picked %q, want n2", got)
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				trial, err := b.Pick(sticky("n1", ""))
 				if err != nil || trial.Route() != "n1" {
 					t.Fatalf("at RecoverTime: Pick = %v, %v, want n1", trial, err)
@@ -631,6 +631,34 @@ func TestMembership(t *testing.T) {
 	}
 	if got := pick(t, b, Request{}, OK); got != "e" {
 		t.Errorf("picked %q, want e", got)
+	}
+}
+
+// TestMembershipKeepsShares checks that members that come and go do not make the
+// others forget how far ahead they are, nor whose turn it is.
+func TestMembershipKeepsShares(t *testing.T) {
+	b := newBalancer(t, routes("a", "b")...)
+	for range 30 {
+		pick(t, b, sticky("a", ""), OK)
+	}
+	// Now one request weighs 3 for a and b and 1 for c.
+	if err := b.Add(Member{Route: "c", LBFactor: 3}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		if got := pick(t, b, Request{}, OK); got != "b" {
+			t.Fatalf("request %d went to %q; b is 30 behind", i, got)
+		}
+	}
+
+	b = newBalancer(t, routes("a", "b", "c", "d")...)
+	pick(t, b, Request{}, OK)
+	pick(t, b, Request{}, OK)
+	pick(t, b, sticky("c", ""), OK)
+	pick(t, b, sticky("d", ""), OK)
+	b.Remove("a")
+	if got := pick(t, b, Request{}, OK); got != "c" {
+		t.Errorf("after a, b and the removal of a: picked %q, want c", got)
 	}
 }
 

@@ -8,9 +8,9 @@ func (b *Balancer) refresh(now time.Time) {
 	if b.maintain < 0 {
 		return
 	}
-	if runs := now.Sub(b.maintained) / b.maintain; runs > 0 {
-		b.maintained = b.maintained.Add(runs * b.maintain)
-		b.maintainAll(uint(min(runs, 63)), now)
+	if since := now.Sub(b.maintained); since >= b.maintain {
+		b.maintained = now.Add(-(since % b.maintain))
+		b.maintainAll(uint(min(since/b.maintain, 63)), now)
 	}
 	for _, m := range b.members {
 		switch {

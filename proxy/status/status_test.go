@@ -120,9 +120,8 @@ func do(t *testing.T, srv *httptest.Server, method, path string) (*http.Response
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	if err != nil {
+	if err := errors.Join(err, res.Body.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return res, string(body)
@@ -132,7 +131,7 @@ func TestMetrics(t *testing.T) {
 	srv := serve(t, sample, nil)
 	_, body := do(t, srv, http.MethodGet, "/metrics")
 	var ours []string
-	for _, line := range strings.Split(body, "\n") {
+	for line := range strings.SplitSeq(body, "\n") {
 		if strings.Contains(line, "understudy_") {
 			ours = append(ours, line)
 		}

@@ -22,7 +22,13 @@ func (p *parser) group() {
 	for _, prop := range p.order {
 		rest, ok := strings.CutPrefix(prop.key, "worker.")
 		dot := strings.LastIndexByte(rest, '.')
-		if !ok || dot < 0 {
+		if !ok {
+			continue
+		}
+		if dot < 0 {
+			if rest != "list" && rest != "maintain" {
+				p.warn(prop.line, "%s: has no effect, the name of a worker is missing", show(prop.key))
+			}
 			continue
 		}
 		name := rest[:dot]
@@ -30,6 +36,7 @@ func (p *parser) group() {
 		if w == nil {
 			w = &named{line: prop.line}
 			p.workers[name] = w
+			p.folded[strings.ToLower(name)] = name
 		}
 		if prop.origin == prop.key {
 			w.line = min(w.line, prop.line)
@@ -48,24 +55,28 @@ func (p *parser) build() {
 			p.warn(prop.line, "worker.maintain: with 0 a member that failed comes back only when no other is left")
 		}
 	}
-	list := global.get("list")
+	list, by := global.get("list"), "worker.list"
 	if list == nil {
-		p.warn(0, "worker.list: it is missing, which means %s", TypeAJP13)
 		list = &property{value: string(TypeAJP13)}
+		by = "worker.list (missing, so it is ajp13)"
 	}
+	seen := map[string]bool{}
 	for _, e := range list.elements() {
-		if slices.Contains(p.file.List, e.value) {
+		if seen[e.value] {
 			p.warn(e.line, "worker.list: %s stands there twice", show(e.value))
 			continue
 		}
+		seen[e.value] = true
+		if p.built > maxMembers {
+			return
+		}
 		p.file.List = append(p.file.List, e.value)
-		p.listed(e)
+		p.listed(usage{name: e.value, line: e.line, by: by})
 	}
 }
 
 // listed makes the worker that an element of worker.list names.
-func (p *parser) listed(e part) {
-	use := usage{name: e.value, line: e.line, by: "worker.list"}
+func (p *parser) listed(use usage) {
 	switch p.typeOf(use) {
 	case TypeLB:
 		p.file.LBs = append(p.file.LBs, p.lb(use))
@@ -119,17 +130,10 @@ func (p *parser) typeOf(use usage) Type {
 // otherCase returns a hint if a worker is defined whose name differs from name in
 // case only.
 func (p *parser) otherCase(name string) string {
-	var others []string
-	for other := range p.workers {
-		if other != name && strings.EqualFold(other, name) {
-			others = append(others, quote(other))
-		}
+	if other := p.folded[strings.ToLower(name)]; other != "" && other != name {
+		return ", but there is " + quote(other)
 	}
-	if len(others) == 0 {
-		return ""
-	}
-	slices.Sort(others)
-	return ", but there is " + strings.Join(others, ", ")
+	return ""
 }
 
 // use notes that a worker is used in a role, and returns the place of its first
@@ -154,8 +158,8 @@ func (p *parser) lb(use usage) *LB {
 		StickyForce:       s.boolean("sticky_session_force", false),
 		Method:            s.method(),
 		Pessimistic:       s.choice("lock", 0, "optimistic", "pessimistic") == 1,
-		Retries:           s.atLeast("retries", 2, 1),
-		LBRetries:         s.atLeast("lb_retries", 2, 1),
+		Retries:           s.count("retries", 2),
+		LBRetries:         s.count("lb_retries", 2),
 		RetryInterval:     s.signed("retry_interval", time.Millisecond, 100*time.Millisecond),
 		RecoverTime:       s.signed("recover_time", time.Second, time.Minute),
 		MaxReplyTimeouts:  max(0, s.integer("max_reply_timeouts", 0)),
@@ -201,6 +205,10 @@ func (s *section) members(lb *LB) {
 			continue
 		}
 		seen[e.value] = e.line
+		if s.built++; s.built > maxMembers {
+			s.fail(e.line, "%s: more than %d members in all balancers", show(key), maxMembers)
+			break
+		}
 		use := usage{name: e.value, line: e.line, by: key}
 		t := s.typeOf(use)
 		if t == TypeLB || t == TypeStatus {
@@ -300,9 +308,13 @@ func (s *section) address(m *Member) {
 			s.complain(host, err.Error(), "an unusable worker")
 		}
 	}
-	if prop := s.get("port"); prop != nil && (m.Port < 0 || m.Port > 65535) {
+	switch prop := s.get("port"); {
+	case prop == nil:
+	case m.Port < 0 || m.Port > 65535:
 		s.complain(prop, quote(prop.value)+" is not a port", "an unusable worker")
 		m.Port = 0
+	case m.Port == 0:
+		s.warn(prop.line, "%s: 0 means that the worker is never used", show(prop.origin))
 	}
 	m.Source = s.text("source", "")
 	m.PreferIPv6 = s.boolean("prefer_ipv6", false)
@@ -377,7 +389,7 @@ func (s *section) connections(m *Member) {
 
 // retries reads what happens after a failure on this member.
 func (s *section) retries(m *Member) {
-	m.Retries = s.atLeast("retries", 2, 1)
+	m.Retries = s.count("retries", 2)
 	m.RetryInterval = s.signed("retry_interval", time.Millisecond, 100*time.Millisecond)
 	wait := time.Duration(m.Retries) * max(0, m.RetryInterval)
 	m.AcquireTimeout = s.duration("connection_acquire_timeout", time.Millisecond, wait)
@@ -411,7 +423,7 @@ func (s *section) statusRule(e part) StatusRule {
 // standing reads what a member is within its balancer.
 func (s *section) standing(m *Member) {
 	m.Route = s.text("route", s.text("jvm_route", m.Name))
-	m.LBFactor = s.atLeast("lbfactor", 1, 1)
+	m.LBFactor = s.count("lbfactor", 1)
 	m.Distance = s.integer("distance", 0)
 	domain, _, dotted := strings.Cut(m.Route, ".")
 	if !dotted {
@@ -450,7 +462,7 @@ func (s *section) probes(m *Member) {
 	var interval time.Duration
 	if m.PingMode&PingInterval != 0 {
 		// mod_jk: the milliseconds of the time-out by 100 are seconds.
-		interval = m.PingTimeout / time.Millisecond / 100 * time.Second
+		interval = time.Duration(m.PingTimeout.Milliseconds()/100) * time.Second
 	}
 	m.PingInterval = s.duration("connection_ping_interval", time.Second, interval)
 }

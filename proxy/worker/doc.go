@@ -85,7 +85,7 @@
 //	of a member of an lb:
 //	lbfactor                    int           1                share of the load
 //	route                       text          worker's name    by which sessions name it
-//	activation                  enum          A                A active, D disabled (its sessions only), S stopped
+//	activation                  enum          A                active (A), D disabled (its sessions only), S stopped
 //	distance                *   int           0                later
 //	domain                      text          route up to '.'  later
 //	redirect                    text                           route to fail over to; later
@@ -94,7 +94,7 @@
 //	balance_workers         +   list          required         the members
 //	sticky_session              bool          true             go to the member that the session names
 //	sticky_session_force        bool          false            or to nobody; later
-//	method                      enum          R                R request, S session, N next, T traffic, B busyness; R is used, others later
+//	method                      enum          R                request (R), S session, N next, T traffic, B busyness; R is used, others later
 //	lock                        enum          O                no difference in one process
 //	retries                     int           2                rounds over the members
 //	lb_retries                  int           2                members tried in one round

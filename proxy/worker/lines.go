@@ -15,10 +15,11 @@ const (
 	maxValue = 1 << 16 // bytes of a value, after variables and repeated lines
 	maxText  = 1 << 24 // bytes of all values together
 
-	maxSubstitutions = 21  // of variables in one value
-	maxDepth         = 20  // of references
-	maxProblems      = 500 // that are kept; a file has no end of them
-	maxReferenceWork = 1 << 26
+	maxSubstitutions = 21      // of variables in one value
+	maxDepth         = 20      // of references
+	maxProblems      = 500     // that are kept; a file has no end of them
+	maxReferenceWork = 1 << 26 // properties looked at for references
+	maxMembers       = 20_000  // of all balancers together
 
 	blanks = " \t\r\n\v\f"
 )
@@ -47,9 +48,10 @@ type parser struct {
 	order []*property // as they came, inherited ones last
 	text  int         // bytes of all values
 
-	used     map[string]bool   // variables that a value named
 	referred map[string]bool   // names of workers that a reference names
 	workers  map[string]*named // after the references are resolved
+	folded   map[string]string // name of a worker in lower case → as it is
+	built    int               // members
 }
 
 func (p *parser) problem(sev Severity, line int, format string, args ...any) {
@@ -73,8 +75,9 @@ func (p *parser) fail(line int, format string, args ...any) {
 	p.problem(Error, line, format, args...)
 }
 
-// read takes in all lines of r (mod_jk.md 1.1).
-func (p *parser) read(r io.Reader) {
+// read takes in all lines of r (mod_jk.md 1.1). It is false if it could not: then
+// the rest of the file would only seem to be missing.
+func (p *parser) read(r io.Reader) bool {
 	limited := &io.LimitedReader{R: r, N: maxFile + 1}
 	br := bufio.NewReaderSize(limited, maxLine)
 	line := 1
@@ -83,10 +86,10 @@ func (p *parser) read(r io.Reader) {
 		raw, err := br.ReadSlice('\n')
 		if limited.N == 0 {
 			p.fail(line, "the file is larger than %d bytes", maxFile)
-			return
+			return false
 		}
 		if len(raw) > 0 && !p.line(line, string(raw)) {
-			return
+			return false
 		}
 		switch {
 		case err == nil:
@@ -94,10 +97,10 @@ func (p *parser) read(r io.Reader) {
 		case errors.Is(err, bufio.ErrBufferFull):
 			p.warn(line, "longer than %d bytes: what follows is read as another line", maxLine)
 		case errors.Is(err, io.EOF):
-			return
+			return true
 		default:
 			p.fail(line, "%v", err)
-			return
+			return false
 		}
 	}
 }
@@ -157,7 +160,10 @@ func (p *parser) set(n int, key, value string) bool {
 		joined = old.value + sep + value
 		p.warn(n, "%s: set again; with line %d the value is %s", show(key), old.line, quote(joined))
 	}
-	p.text += len(joined)
+	if old == nil {
+		old = &property{key: key, origin: key}
+	}
+	p.text += len(joined) - len(old.value)
 	switch {
 	case len(joined) > maxValue:
 		p.fail(n, "%s: the value has more than %d bytes", show(key), maxValue)
@@ -165,12 +171,11 @@ func (p *parser) set(n int, key, value string) bool {
 	case p.text > maxText:
 		p.fail(n, "all values together have more than %d bytes", maxText)
 		return false
-	case len(p.order) >= maxKeys:
+	case p.props[key] == nil && len(p.order) >= maxKeys:
 		p.fail(n, "more than %d properties", maxKeys)
 		return false
 	}
-	if old == nil {
-		old = &property{key: key, origin: key}
+	if p.props[key] == nil {
 		p.props[key] = old
 		p.order = append(p.order, old)
 	}

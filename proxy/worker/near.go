@@ -28,9 +28,10 @@ func distance(a, b string, limit int) bool {
 // nearest returns the directive that name is probably meant to be, or "".
 func nearest(name string) string {
 	best := ""
-	for limit := 1; limit <= 2 && best == ""; limit++ {
+	// One wrong character in three, two in six.
+	for limit := 1; limit <= 2 && limit*3 <= len(name) && best == ""; limit++ {
 		for d, what := range directives() {
-			if what.old == "" && len(d) > limit+1 && distance(name, d, limit) && (best == "" || d < best) {
+			if what.old == "" && distance(name, d, limit) && (best == "" || d < best) {
 				best = d
 			}
 		}

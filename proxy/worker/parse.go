@@ -21,12 +21,13 @@ func Parse(name string, r io.Reader, getenv func(string) (string, bool)) (*File,
 		props:    map[string]*property{},
 		referred: map[string]bool{},
 		workers:  map[string]*named{},
+		folded:   map[string]string{},
 	}
-	p.read(r)
-	p.inherit()
-	p.group()
-	p.build()
-	p.effects()
+	if p.read(r) && p.inherit() {
+		p.group()
+		p.build()
+		p.effects()
+	}
 	p.file.Problems = sortProblems(p.file.Problems)
 	return p.file, errorOf(p.file.Problems)
 }
@@ -75,6 +76,8 @@ func (p *parser) effect(w *named, prop *property) {
 		p.warn(prop.line, "%s: has no effect, only worker.%s counts", show(prop.origin), name)
 	case d.roles&w.roles == 0 && prop.origin == prop.key:
 		p.warn(prop.line, "%s: has no effect on %s", show(prop.origin), w.roles)
+	case d.roles&w.roles != 0 && name == "method" && p.matters(name, prop):
+		p.warn(prop.line, "%s: %s is not supported yet, R (Request) is used", show(prop.origin), quote(prop.value))
 	case d.roles&w.roles != 0 && d.later && p.matters(name, prop):
 		p.warn(prop.line, "%s: is not supported yet and has no effect", show(prop.origin))
 	}

@@ -3,8 +3,9 @@ package worker
 import "strings"
 
 // inherit resolves every reference (mod_jk.md 1.6): worker.a.reference=worker.b
-// gives a whatever b has, and what b inherits, unless a has it.
-func (p *parser) inherit() {
+// gives a whatever b has, and what b inherits, unless a has it. It is false if there
+// is no end to it.
+func (p *parser) inherit() bool {
 	r := resolver{parser: p, suffixes: map[string][]*property{}}
 	// Keys that are added on the way are looked at too: they stand behind.
 	for i := 0; i < len(p.order) && r.work <= maxReferenceWork; i++ {
@@ -14,7 +15,9 @@ func (p *parser) inherit() {
 	}
 	if r.work > maxReferenceWork {
 		p.fail(0, "too many references")
+		return false
 	}
+	return true
 }
 
 func isReference(key string) bool {

@@ -37,7 +37,7 @@ type text struct {
 }
 
 func (t *text) put(name string, value any) {
-	fmt.Fprintf(t, "%s%s = %v\n", t.prefix, name, value)
+	_, _ = fmt.Fprintf(t, "%s%s = %v\n", t.prefix, name, value) // a Builder cannot fail
 }
 
 // worker begins the lines of one worker.
@@ -61,8 +61,8 @@ func (t *text) lb(lb *LB) {
 	t.put("session_path", lb.SessionPath)
 	t.put("set_session_cookie", lb.SetSessionCookie)
 	t.put("session_cookie_path", lb.SessionCookiePath)
-	t.put("retries", fmt.Sprintf("%d rounds", lb.Retries))
-	t.put("lb_retries", fmt.Sprintf("%d members a round", lb.LBRetries))
+	t.put("retries", fmt.Sprintf("%d (rounds)", lb.Retries))
+	t.put("lb_retries", fmt.Sprintf("%d (members a round)", lb.LBRetries))
 	t.put("retry_interval", pause(lb.RetryInterval))
 	t.put("recover_time", lb.RecoverTime)
 	t.put("error_escalation_time", lb.ErrorEscalationTime)
@@ -113,7 +113,7 @@ func (t *text) connections(m *Member) {
 	t.put("connection_pool_timeout", interval(m.PoolTimeout))
 	t.put("connection_acquire_timeout", m.AcquireTimeout)
 	t.put("connection_ping_interval", interval(m.PingInterval))
-	t.put("retries", fmt.Sprintf("%d tries", m.Retries))
+	t.put("retries", fmt.Sprintf("%d (tries)", m.Retries))
 	t.put("retry_interval", pause(m.RetryInterval))
 	if m.RecoverySet {
 		t.put("recovery_options", int(m.RecoveryOptions))

@@ -153,12 +153,12 @@ func (s *section) number(name string, def int) (n int, prop *property, scaled bo
 	return n, prop, scaled
 }
 
-// atLeast is integer for a directive of which mod_jk raises what is lower.
-func (s *section) atLeast(name string, def, lowest int) int {
+// count is integer for a directive that mod_jk raises to at least 1.
+func (s *section) count(name string, def int) int {
 	n, prop, _ := s.number(name, def)
-	if n < lowest {
-		s.complain(prop, quote(prop.value)+" is too low", lowest)
-		return lowest
+	if n < 1 {
+		s.complain(prop, quote(prop.value)+" is too low", 1)
+		return 1
 	}
 	return n
 }
