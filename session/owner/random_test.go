@@ -1,0 +1,381 @@
+package owner
+
+import (
+	"flag"
+	"math/rand/v2"
+	"testing"
+)
+
+var seedFlag = flag.Uint64("owner.seed", 0, "run only this seed of TestRandom, with its trace")
+
+var runsFlag = flag.Int("owner.runs", 0, "sequences of TestRandom; zero means 5,000, or 500 with -short")
+
+// TestRandom checks G1 to G5 and G7 of spec/ownership.md on the real machine,
+// over random sequences of requests, messages and faults. A failure names its
+// seed; -owner.seed repeats it with a trace.
+func TestRandom(t *testing.T) {
+	runs := 5000
+	if testing.Short() {
+		runs = 500
+	}
+	if *runsFlag > 0 {
+		runs = *runsFlag
+	}
+	if *seedFlag != 0 {
+		w := walk(t, *seedFlag, true)
+		for _, l := range w.trace {
+			t.Log(l)
+		}
+		if w.violation != "" {
+			t.Errorf("seed %d: %s", *seedFlag, w.violation)
+		}
+		return
+	}
+	total := map[string]int{}
+	failures := 0
+	for seed := uint64(1); seed <= uint64(runs); seed++ {
+		w := walk(t, seed, false)
+		if w.violation != "" {
+			failures++
+			if failures <= 3 {
+				w = walk(t, seed, true)
+				t.Errorf("seed %d: %s", seed, w.violation)
+				for _, l := range w.trace {
+					t.Log(l)
+				}
+			} else {
+				t.Errorf("seed %d: %s", seed, w.violation)
+			}
+			if failures > 20 {
+				t.FailNow()
+			}
+		}
+		w.count(total)
+	}
+	t.Logf("%d sequences: %v", runs, total)
+	for _, k := range []string{"served", "flagged", "lost", "ended", "not executed", "failed", "conflicts", "died", "forwards", "refused"} {
+		if total[k] == 0 {
+			t.Errorf("no sequence had any %q: the walk does not reach what it is to check", k)
+		}
+	}
+}
+
+func (w *world) count(total map[string]int) {
+	for _, c := range w.requests {
+		if c.bg {
+			continue
+		}
+		total["requests"]++
+		total[map[Outcome]string{Served: "served", Ended: "ended", Lost: "lost", NotExecuted: "not executed", Failed: "failed"}[c.result.Outcome]]++
+		if c.result.Flagged {
+			total["flagged"]++
+		}
+	}
+	total["conflicts"] += len(w.conflicts)
+	total["died"] += w.died
+	total["forwards"] += w.sent[Forwarded]
+	total["refused"] += w.sent[Refused]
+	total["grants"] += w.sent[Grant]
+}
+
+// walk is one random sequence.
+func walk(t *testing.T, seed uint64, trace bool) *world {
+	rng := rand.New(rand.NewPCG(seed, 33))
+	w := newWorld(t, 2+min(int(seed%8), 2)) // mostly four, some two and three
+	w.tracing, w.auto = trace, false
+	w.keep = func(n int) int {
+		switch rng.IntN(3) {
+		case 0:
+			return 0
+		case 1:
+			return n
+		}
+		return rng.IntN(n + 1)
+	}
+	g := &walker{
+		w: w, rng: rng, reads: seed%3 == 0,
+		requests: 3 + rng.IntN(5), deaths: rng.IntN(3), restarts: 2, cuts: rng.IntN(4), background: rng.IntN(3),
+		invalidates: rng.IntN(4) == 0,
+	}
+	if rng.IntN(3) == 0 {
+		g.cuts = 0 // only members go
+	}
+	w.note("%d members, %d requests, %d deaths, %d cuts", w.n, g.requests, g.deaths, g.cuts)
+	for range 60 + rng.IntN(240) {
+		if w.violation != "" || !g.event() {
+			break
+		}
+	}
+	g.finish()
+	return w
+}
+
+type walker struct {
+	w     *world
+	rng   *rand.Rand
+	reads bool
+
+	requests, deaths, restarts, cuts, background int
+	invalidates                                  bool
+	bury                                         [maxNodes][maxNodes]bool // cut links, which do not come back by themselves at once
+}
+
+// event lets one thing happen, of those that can.
+func (g *walker) event() bool {
+	w := g.w
+	var acts []func()
+	add := func(weight int, f func()) {
+		for range weight {
+			acts = append(acts, f)
+		}
+	}
+	busy := 0
+	for _, c := range w.requests {
+		switch {
+		case c.over || c.bg:
+		case c.retry:
+			busy++
+			add(2, func() { g.retry(c) })
+		case c.running:
+			busy++
+			add(2, func() { w.finish(c) })
+		default:
+			busy++
+		}
+	}
+	if g.requests > 0 && busy < 3 {
+		add(3, g.request)
+	}
+	up := 0
+	for _, n := range w.nodes {
+		if !n.up {
+			if g.restarts > 0 {
+				add(1, func() {
+					g.restarts--
+					w.restart(n.i, func(j int) bool { return !g.bury[n.i][j] })
+				})
+			}
+			continue
+		}
+		up++
+		for j, c := range n.conns {
+			if c != nil && len(c.in) > 0 {
+				add(4, func() { w.deliver(n, j) })
+			}
+			if x := j; x < w.n && x != n.i {
+				g.pair(add, n, x)
+			}
+		}
+		if r := n.rec(); g.background > 0 && r.Held() && !r.Dead && n.ready() {
+			add(1, func() {
+				g.background--
+				c := &client{op: w.newOp(), bg: true, at: n}
+				c.op.Owner = c
+				w.note("background at %v", n.self)
+				n.step(Event{Kind: Recover, Op: c.op})
+			})
+		}
+	}
+	for _, n := range w.nodes {
+		if n.up && up > 1 && g.deaths > 0 {
+			add(1, func() { g.deaths--; w.die(n.i) })
+		}
+	}
+	add(1, func() { w.promises() })
+	if len(acts) == 0 {
+		return false
+	}
+	acts[g.rng.IntN(len(acts))]()
+	return true
+}
+
+// pair adds what can happen between n and j, as n sees it.
+func (g *walker) pair(add func(int, func()), n *node, j int) {
+	w := g.w
+	x := w.nodes[j]
+	c := n.conns[j]
+	live := c != nil && c.end != nil
+	switch {
+	case live && c.up && !w.lease[n.i][j] && x.conns[n.i].up:
+		add(1, func() { x.sendTo(n.self, frame{kind: beat}) })
+	case !live && w.lease[n.i][j]:
+		add(2, func() { w.note("the lease of %v by %v is over", n.self, x.self); w.lapse(n.i, j) })
+	case live && c.up && g.rng.IntN(20) == 0:
+		add(1, func() { w.lapse(n.i, j) })
+	}
+	if c == nil && !x.up && !n.gone[x.self] {
+		add(2, func() { w.note("%v: %v is proven gone", n.self, x.self); w.prove(n, x) })
+	}
+	if c == nil && x.up && g.rng.IntN(10) == 0 && n.m != nil {
+		add(1, func() {
+			w.note("%v has not heard of %v for 5 s", n.self, x.self)
+			if w.promised(n, x.self) {
+				return
+			}
+			n.step(Event{Kind: PeerLost, Peer: x.self})
+		})
+	}
+	if j > n.i || !x.up {
+		return
+	}
+	if live && g.cuts > 0 {
+		add(1, func() {
+			g.cuts--
+			w.note("%v | %v", n.self, x.self)
+			w.cut(n.i, j)
+			g.bury[n.i][j], g.bury[j][n.i] = true, true
+			if g.rng.IntN(3) == 0 { // all of them
+				for k := range w.n {
+					if k != n.i && w.nodes[k].up {
+						w.cut(n.i, k)
+						g.bury[n.i][k], g.bury[k][n.i] = true, true
+					}
+				}
+			}
+		})
+	}
+	if !live {
+		add(1, func() {
+			w.note("%v and %v connect", n.self, x.self)
+			g.bury[n.i][j], g.bury[j][n.i] = false, false
+			w.connect(n.i, j)
+		})
+	}
+}
+
+func (g *walker) request() {
+	w := g.w
+	at := w.nodes[g.rng.IntN(w.n)]
+	if !at.ready() {
+		return
+	}
+	g.requests--
+	c := &client{kind: write, cookie: w.jar, seen: w.seen, acked: w.acked, invAtAll: w.invalidated, two: g.rng.IntN(5) == 0}
+	if g.rng.IntN(4) == 0 {
+		c.cookie, c.seen = w.old, w.oldSeen
+	}
+	switch k := g.rng.IntN(10); {
+	case k < 3:
+		c.kind = read
+	case k == 3 && g.invalidates:
+		c.kind = invalidate
+	}
+	if c.kind == write {
+		c.bit = 1 << w.nextBit
+		w.nextBit++
+	}
+	if g.rng.IntN(4) == 0 {
+		w.old, w.oldSeen = w.jar, w.seen // from now on this is the old tab
+	}
+	w.requests = append(w.requests, c)
+	w.arrive(c, at)
+}
+
+// retry: the proxy brings a request that was not executed to another member, or
+// gives it up.
+func (g *walker) retry(c *client) {
+	w := g.w
+	at := w.nodes[g.rng.IntN(w.n)]
+	if c.tries > 3 || g.rng.IntN(6) == 0 {
+		c.over, c.retry = true, false
+		return
+	}
+	if at.ready() && at != c.at {
+		w.arrive(c, at)
+	}
+}
+
+// finish lets everything come to rest, all connections included, and looks at
+// what is left.
+func (g *walker) finish() {
+	w := g.w
+	w.note("the end: all is connected and comes to rest")
+	g.requests, g.deaths, g.cuts, g.background = 0, 0, 0, 0
+	for range 20 {
+		if w.violation != "" {
+			return
+		}
+		w.settle()
+		for i := range w.n {
+			for j := range w.n {
+				if w.nodes[i].conns[j] == nil || w.nodes[i].conns[j].end == nil {
+					w.lapse(i, j)
+				} else if i != j && w.nodes[i].up {
+					w.lease[i][j] = true
+				}
+			}
+		}
+		for _, c := range w.requests {
+			if c.running {
+				w.finish(c)
+			}
+			if c.retry {
+				c.over, c.retry = true, false
+			}
+		}
+		for i := range w.n {
+			for j := range i {
+				a, b := w.nodes[i], w.nodes[j]
+				if a.up && b.up && (a.conns[j] == nil || a.conns[j].end == nil) {
+					w.connect(i, j)
+				}
+			}
+		}
+	}
+	for _, c := range w.requests {
+		if !c.over {
+			w.bad("%v %b at %v waits for ever", c.kind, c.bit, c.at.self)
+			return
+		}
+	}
+	for _, n := range w.nodes {
+		if n.up && n.m != nil && n.m.Busy() {
+			w.bad("something is under way at %v for ever", n.self)
+		}
+	}
+	g.last()
+}
+
+// last: one more request with the newest cookie. What was acknowledged is
+// there, or was reported.
+func (g *walker) last() {
+	w := g.w
+	if w.violation != "" {
+		return
+	}
+	dead, live := false, false
+	for _, n := range w.nodes {
+		r := n.rec()
+		dead = dead || n.up && r.Dead
+		live = live || n.up && r.Held() && !r.Dead
+	}
+	if dead && live {
+		w.bad("after the heal: a tombstone and a live copy")
+		return
+	}
+	var at *node
+	for _, n := range w.nodes {
+		if n.up {
+			at = n
+		}
+	}
+	c := &client{kind: read, cookie: w.jar, seen: w.seen, acked: w.acked, invAtAll: w.invalidated, slow: false}
+	w.requests = append(w.requests, c)
+	w.auto = true
+	w.arrive(c, at)
+	for range 20 {
+		w.settle()
+	}
+	if !c.over {
+		w.bad("the last request waits for ever")
+	}
+	if w.everBuried || w.violation != "" || w.died > 0 && (w.fault || w.gone) {
+		return
+	}
+	if c.result.Outcome != Served {
+		w.bad("after the heal: outcome %d", c.result.Outcome)
+	}
+	if lost := w.acked &^ (c.replied | w.reported); lost != 0 {
+		w.bad("after the heal: acknowledged %b is lost and not reported", lost)
+	}
+}

@@ -1,0 +1,324 @@
+package owner
+
+// arrive is R1 to R4: where a request, or whatever acts like one, begins, and
+// begins anew.
+func (s *step) arrive(o *Op) {
+	r := &s.m.rec
+	switch {
+	case r.Dead:
+		s.dead(o)
+		return
+	case s.primary() && r.Descends(o.cookie) && s.leased():
+		s.run(o)
+		return
+	case s.searcher() != nil && s.searcher() != o:
+		o.phase = joined
+		return
+	}
+	if o.tries++; o.tries > maxTries {
+		s.fail(o)
+		return
+	}
+	if s.primary() {
+		if r.Descends(o.cookie) {
+			s.fence(o)
+		} else {
+			s.inquire(o)
+		}
+		return
+	}
+	p := o.peer
+	if !r.Primary.IsZero() && r.Descends(o.cookie) {
+		p = r.Primary
+	}
+	if p.Name == s.self.Name || !s.connected(p) {
+		s.inquire(o)
+		return
+	}
+	s.take(o, p, NoClaim, Member{})
+}
+
+// leased reports whether this primary may rely on all its copies (C3).
+func (s *step) leased() bool {
+	for _, c := range s.m.rec.Copies {
+		if s.env.Peer(c)&Leased == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// run: this member is the primary and nobody else can be (R2).
+func (s *step) run(o *Op) {
+	s.endSearch(o)
+	r := &s.m.rec
+	r.Expiry.Access = max(r.Expiry.Access, o.access)
+	s.see(o)
+	if o.role == recovery {
+		s.finish(o)
+		return
+	}
+	o.phase, o.executed = running, true
+	s.out = append(s.out, Action{Kind: Handle, Op: o, Result: Result{
+		Outcome: Served, Header: r.Header, Attrs: r.Attrs, Expiry: r.Expiry, Flagged: o.flagged, Executed: true,
+	}})
+}
+
+// mark is the present record.
+func (s *step) mark() mark {
+	r := &s.m.rec
+	return mark{epoch: r.Epoch, version: r.Version, sure: s.m.acked() >= r.Version}
+}
+
+// see notes that o works on the present record.
+func (s *step) see(o *Op) {
+	o.saw = s.mark()
+	o.from, o.safe = s.m.rec.Header, o.saw.sure
+}
+
+func (s *step) create(o *Op, ev *Event) {
+	m := s.m
+	s.add(o)
+	o.phase, o.executed = running, true
+	m.rec = Record{Header: Header{Epoch: Epoch{N: 1, Reign: s.env.NextReign()}, Primary: s.self, Version: 1}, Expiry: ev.Expiry}
+	m.reign = m.rec.Epoch.Reign
+	m.rec.Attrs = m.rec.Attrs.apply(ev.Changes)
+	m.rec.Copies = s.candidates(nil, Member{})
+	s.fresh()
+	s.see(o)
+}
+
+// finish is R9, R10, R12: the handler has returned, or wants what it did so
+// far to be safe.
+func (s *step) finish(o *Op) {
+	r := &s.m.rec
+	switch {
+	case o.bury && !r.Dead:
+		s.bury(Member{})
+		s.dead(o)
+		return
+	case r.Dead:
+		s.dead(o)
+		return
+	case s.primary():
+		r.Expiry.Access = max(r.Expiry.Access, o.access)
+		if o.idle == r.Expiry.Idle || o.idle < 0 && r.Expiry.Idle == 0 {
+			o.idle = 0
+		}
+		switch {
+		case o.alters():
+			s.apply(o)
+		case o.saw.lost && o.safe:
+			s.reply(o)
+			return
+		case o.saw.lost:
+			s.fail(o) // it has seen what is no more
+			return
+		case r.Expiry.Idle > 0 && r.Expiry.Access-s.m.access > r.Expiry.Idle/10:
+			s.push(nil, true)
+		}
+		s.complete(o)
+	case !o.alters() && o.safe:
+		s.reply(o)
+	default:
+		s.forward(o)
+	}
+}
+
+// apply does o's changes to the record. They go to the copies with the next
+// push, which is due in the same step.
+func (s *step) apply(o *Op) {
+	r := &s.m.rec
+	r.Attrs = r.Attrs.apply(o.changes)
+	if o.idle != 0 {
+		r.Expiry.Idle = max(o.idle, 0)
+	}
+	r.Version++
+	o.did = s.mark()
+	o.did.sure = false
+}
+
+// complete has what o saw and did acknowledged, then replies (R11, R12). If
+// copies are missing they are found first.
+func (s *step) complete(o *Op) {
+	s.place()
+	o.phase = flushing
+	s.await(o, false)
+}
+
+// fence has the unchanged record acknowledged, because a lease is over (R3).
+func (s *step) fence(o *Op) {
+	o.phase = fencing
+	s.await(o, true)
+}
+
+// await sends what was not sent yet and lets o wait for it. If fresh, what was
+// acknowledged before does not count.
+func (s *step) await(o *Op, fresh bool) {
+	m := s.m
+	r := &m.rec
+	o.pending, o.serial = 0, 0
+	if !fresh && m.acked() >= s.target(o) {
+		s.push(nil, false)
+		o.from, o.phase = r.Header, settled
+		o.from.Version = s.target(o)
+		return
+	}
+	for k := 0; k < len(r.Copies); {
+		if c := r.Copies[k]; s.connected(c) {
+			k++
+		} else {
+			s.strike(c)
+			k = 0
+		}
+	}
+	s.push(o.changes, fresh)
+	o.from = r.Header
+	o.from.Version = s.target(o)
+	if fresh {
+		o.serial = m.serial
+	}
+	for k := range r.Copies {
+		if fresh || m.acks[k] < o.from.Version {
+			o.pending |= 1 << k
+		}
+	}
+	if o.pending == 0 {
+		o.phase = settled
+	}
+}
+
+// target is the version that o waits for: the one it has seen or made, if that
+// is of the present epoch.
+func (s *step) target(o *Op) uint64 {
+	if k := o.end(); o.phase == flushing && k.epoch == s.m.rec.Epoch {
+		return k.version
+	}
+	return s.m.rec.Version
+}
+
+// flushed: all copies have acknowledged what o waited for (R11).
+func (s *step) flushed(o *Op) {
+	r := &s.m.rec
+	fenced := s.primary() && o.from.Epoch == r.Epoch
+	switch {
+	case o.role == taker:
+		s.yield(o, fenced)
+	case !o.executed && o.role == request:
+		if fenced && r.Descends(o.cookie) {
+			s.run(o)
+		} else {
+			s.arrive(o)
+		}
+	case o.role == forwarded && !o.executed:
+		s.carry(o, fenced)
+	case !o.end().lost:
+		s.reply(o)
+	case s.primary() && o.alters() && o.tries < maxTries:
+		o.tries++
+		s.apply(o)
+		s.complete(o)
+	default:
+		s.overtaken(o)
+	}
+}
+
+// again: a copy of o's flush is gone, or does not take it. Flush what there is
+// now.
+func (s *step) again(o *Op) {
+	switch {
+	case !s.primary():
+		s.overtaken(o)
+	case !o.executed && o.role != recovery:
+		s.fence(o)
+	case o.end().lost && o.alters():
+		s.apply(o)
+		s.complete(o)
+	case o.end().lost:
+		s.fail(o)
+	default:
+		s.complete(o)
+	}
+}
+
+// overtaken: o was flushing, and this member is not the primary any more.
+func (s *step) overtaken(o *Op) {
+	switch {
+	case s.m.rec.Dead:
+		s.dead(o)
+	case o.role == taker:
+		s.yield(o, false)
+	case o.role == forwarded:
+		s.send(o.peer, Message{Kind: Forwarded, Tag: o.msg.Tag, Reason: NotPrimary, Header: s.m.rec.Header})
+		s.remove(o)
+	case !o.executed:
+		s.arrive(o)
+	default:
+		s.forward(o)
+	}
+}
+
+// Ends of an op.
+
+// reply: what o saw and did is acknowledged under o.from.
+func (s *step) reply(o *Op) {
+	flagged := o.flagged || o.did.set() && o.saw.lost || !o.from.Descends(o.cookie)
+	if o.role == forwarded {
+		s.send(o.peer, Message{Kind: Forwarded, Tag: o.msg.Tag, Header: o.from})
+		s.remove(o)
+		return
+	}
+	s.end(o, Result{Outcome: Served, Header: o.from, Flagged: flagged})
+}
+
+// dead: the session was invalidated. The answer waits until all that are
+// connected know it (R1).
+func (s *step) dead(o *Op) {
+	if s.m.live != nil && len(s.m.live.unburied) > 0 && o.role != taker && o.role != asker {
+		s.endSearch(o)
+		o.phase = burying
+		return
+	}
+	switch o.role {
+	case taker:
+		s.send(o.peer, Message{Kind: No, Tag: o.msg.Tag, Header: s.m.rec.Header})
+		s.remove(o)
+	case asker:
+		s.tell(o.peer, o.msg.Tag, false)
+		s.remove(o)
+	case forwarded:
+		s.send(o.peer, Message{Kind: Forwarded, Tag: o.msg.Tag, Reason: Invalidated, Header: s.m.rec.Header})
+		s.remove(o)
+	case request, recovery:
+		s.end(o, Result{Outcome: Ended, Header: s.m.rec.Header})
+	}
+}
+
+// fail: an error; whether the handler has run is said.
+func (s *step) fail(o *Op) {
+	switch o.role {
+	case taker:
+		s.send(o.peer, Message{Kind: No, Tag: o.msg.Tag, Header: s.m.rec.Header})
+		s.remove(o)
+	case forwarded:
+		s.send(o.peer, Message{Kind: Forwarded, Tag: o.msg.Tag, Reason: NotPrimary, Header: s.m.rec.Header})
+		s.remove(o)
+	case request, recovery, asker:
+		s.end(o, Result{Outcome: Failed, Header: s.m.rec.Header})
+	}
+}
+
+func (s *step) end(o *Op, res Result) {
+	res.Executed = o.executed
+	partial := o.partial && o.executed && res.Outcome != Lost
+	s.remove(o)
+	if partial {
+		o.phase, o.partial = running, false
+		o.changes, o.idle = nil, 0
+		if res.Outcome == Served {
+			o.saw, o.did, o.safe = *o.end(), mark{}, true
+		}
+		s.add(o)
+	}
+	s.out = append(s.out, Action{Kind: Reply, Op: o, Result: res})
+}

@@ -1,0 +1,298 @@
+package owner
+
+import "slices"
+
+// search is what one op found out so far (R4 to R6).
+type search struct {
+	target Member // taking: from whom
+
+	// The last No of a member that is not the primary, and the best epoch
+	// that was known when it was asked. Only that makes it a disavowal (14, 20).
+	disowned   Member
+	disownedAt Epoch
+	known      Epoch
+
+	// One round of Ask.
+	best    Header
+	expiry  Expiry
+	holders []Member // who hold best
+	claims  []Member // who say of themselves that they are the primary
+	heard   []Member // who answered
+	reach   []Member // with whom those are connected
+	waiting []Member // who has not answered yet
+	primary Member   // whom the own record named when the round began
+	missed  bool     // somebody became unreachable during the round
+	patient bool     // the old primary was given the time of its promise to be found gone (C5)
+}
+
+// silent notes that x will not answer.
+func (q *search) silent(x Member) bool {
+	k := slices.Index(q.waiting, x)
+	if k < 0 {
+		return false
+	}
+	q.waiting = slices.Delete(q.waiting, k, k+1)
+	q.missed = true
+	return true
+}
+
+func (s *step) searching(o *Op) *search {
+	if o.search == nil {
+		o.search = new(search)
+	}
+	s.unusual().search = o
+	return o.search
+}
+
+// take asks y for the session (R4, R6). If y is not connected any more, a new
+// round of questions takes its place.
+func (s *step) take(o *Op, y Member, claim Claim, over Member) {
+	if !s.connected(y) {
+		s.inquire(o)
+		return
+	}
+	q := s.searching(o)
+	o.phase, q.target = taking, y
+	o.step++
+	s.send(y, Message{
+		Kind: Take, Tag: Tag{o.ID, o.step}, Cookie: o.cookie, Claim: claim, Over: over, About: q.known,
+	})
+}
+
+// inquire begins a round of Ask (R6).
+func (s *step) inquire(o *Op) {
+	if o.tries++; o.tries > maxTries {
+		s.fail(o)
+		return
+	}
+	q := s.searching(o)
+	r := &s.m.rec
+	o.phase = asking
+	o.step++
+	q.best, q.expiry, q.primary, q.missed = r.Header, r.Expiry, r.Primary, false
+	q.holders, q.claims, q.heard, q.reach = q.holders[:0], q.claims[:0], q.heard[:0], q.reach[:0]
+	if r.Held() {
+		q.holders = append(q.holders, s.self)
+	}
+	q.waiting = append(q.waiting[:0], s.env.Connected()...)
+	for _, x := range q.waiting {
+		s.send(x, Message{Kind: Ask, Tag: Tag{o.ID, o.step}})
+	}
+	if len(q.waiting) == 0 {
+		s.decide(o)
+	}
+}
+
+// asked answers an Ask: at once, unless a Take is under way here, whose outcome
+// the answer must know (10).
+func (s *step) asked(from Member, msg *Message) {
+	if msg.Now || !s.taking() {
+		s.tell(from, msg.Tag, msg.Now)
+		return
+	}
+	s.add(&Op{op: op{role: asker, phase: deferred, peer: from, msg: &Message{Tag: msg.Tag}}})
+}
+
+func (s *step) tell(to Member, tag Tag, now bool) {
+	s.send(to, Message{Kind: Answer, Tag: tag, Now: now, Header: s.m.rec.Header, Expiry: s.m.rec.Expiry, Connected: slices.Clone(s.env.Connected())})
+}
+
+func (s *step) answer(from Member, msg *Message) {
+	if msg.Now {
+		s.probed(from, msg)
+		return
+	}
+	o := s.searcher()
+	if o == nil || o.phase != asking || msg.Tag != (Tag{o.ID, o.step}) {
+		return
+	}
+	q := o.search
+	k := slices.Index(q.waiting, from)
+	if k < 0 {
+		return
+	}
+	q.waiting = slices.Delete(q.waiting, k, k+1)
+	h := &msg.Header
+	q.heard = append(q.heard, from)
+	q.reach = append(q.reach, msg.Connected...)
+	if h.Held() && h.Primary == from {
+		q.claims = append(q.claims, from)
+	}
+	switch {
+	case h.Above(&q.best):
+		q.best, q.expiry = *h, msg.Expiry
+		q.holders = append(q.holders[:0], from)
+	case h.Held() && !q.best.Above(h):
+		q.holders = append(q.holders, from)
+	}
+	if len(q.waiting) == 0 {
+		s.decide(o)
+	}
+}
+
+// decide is the second half of R6: everybody has answered or is unreachable.
+func (s *step) decide(o *Op) {
+	q, r := o.search, &s.m.rec
+	b := &q.best
+	switch {
+	case r.Above(b) || r.Primary != q.primary:
+		s.arrive(o) // the own record has changed (13)
+		return
+	case q.missed && !b.Dead:
+		s.inquire(o) // what the others said may be older than that (12)
+		return
+	case b.Dead:
+		s.adopt(b, q.expiry, q.holders[0])
+		s.dead(o)
+		return
+	case !b.Held() || b.Epoch.N < o.cookie.N:
+		s.end(o, Result{Outcome: Lost})
+		return
+	case !b.Descends(o.cookie):
+		o.flagged, o.cookie = true, b.Epoch
+	}
+	p := b.Primary
+	if p == s.self {
+		if s.primary() && r.Epoch == b.Epoch {
+			s.arrive(o)
+			return
+		}
+		p = Member{} // named, but does not have it
+	}
+	disowned := p.IsZero()
+	if !disowned {
+		heard := slices.Contains(q.heard, p)
+		switch {
+		case heard && (q.disowned != p || q.disownedAt != b.Epoch ||
+			slices.Contains(q.holders, p) && slices.Contains(q.claims, p)):
+			q.known = b.Epoch
+			s.take(o, p, NoClaim, Member{}) // its answer may be older than what the others say: ask itself
+			return
+		case heard:
+			disowned = true
+		case s.connected(p):
+			s.arrive(o) // it can be reached again (9b)
+			return
+		case slices.Contains(q.reach, p) && s.env.Peer(p)&Gone == 0:
+			s.leave(o, p)
+			return
+		}
+	}
+	s.succeed(o, p, disowned)
+}
+
+// leave: somebody else is connected with the primary p, so that it is not for
+// this member to replace it. A connection that has broken just now is given the
+// time until it is known what has become of p.
+func (s *step) leave(o *Op, p Member) {
+	q := o.search
+	switch {
+	case !s.over(p) && (o.phase == promising || !q.patient):
+		q.patient = true
+		s.promise(o, p)
+	case o.phase == promising:
+		s.inquire(o) // the answers are old
+	default:
+		s.end(o, Result{Outcome: NotExecuted, Elsewhere: p})
+	}
+}
+
+func (s *step) promise(o *Op, p Member) {
+	o.phase = promising
+	s.out = append(s.out, Action{Kind: Wait, To: p})
+}
+
+// succeed: the primary p of the best record is lost, or is none. The first in
+// line that holds the record promotes, and only a holder does (4, R8).
+func (s *step) succeed(o *Op, p Member, disowned bool) {
+	q := o.search
+	y := q.heir(p)
+	switch {
+	case y != s.self:
+		claim := Unreachable
+		if disowned {
+			claim = Disowned
+		}
+		q.known = q.best.Epoch
+		s.take(o, y, claim, p)
+	case disowned:
+		s.promote(o, p)
+	case !s.over(p):
+		s.promise(o, p)
+	default:
+		s.promote(o, p)
+	}
+}
+
+// heir is the first in the line of succession: the first copy that holds the
+// best record, else the first holder, in an order that is the same for all. The
+// one that gave the role up comes last.
+func (q *search) heir(last Member) Member {
+	for _, c := range q.best.Copies {
+		if slices.Contains(q.holders, c) {
+			return c
+		}
+	}
+	y := last
+	for _, c := range q.holders {
+		if y == last || c != last && c.compare(y) < 0 {
+			y = c
+		}
+	}
+	return y
+}
+
+// promote is R8.
+func (s *step) promote(o *Op, over Member) {
+	var keep []Member
+	for _, c := range s.m.rec.Copies {
+		if c != s.self && c != over && s.connected(c) {
+			keep = append(keep, c)
+		}
+	}
+	s.raise(s.self, s.candidates(keep, over))
+	s.endSearch(o)
+	s.arrive(o)
+}
+
+func (s *step) granted(from Member, msg *Message) {
+	o := s.searcher()
+	if o == nil || o.phase != taking || msg.Tag != (Tag{o.ID, o.step}) || o.search.target != from || msg.Header.Primary != s.self {
+		return // nobody waits for it: the giver is told when it is asked
+	}
+	m := s.m
+	if msg.Header.Above(&m.rec.Header) {
+		s.replace(Record{Header: msg.Header, Attrs: msg.Attrs, Expiry: msg.Expiry}, true)
+		m.acks = make([]uint64, len(m.rec.Copies))
+		for k := range m.acks {
+			m.acks[k] = m.rec.Version
+		}
+		m.sent, m.full, m.access = m.rec.Version, true, m.rec.Expiry.Access
+	}
+	s.endSearch(o)
+	s.arrive(o)
+}
+
+func (s *step) denied(from Member, msg *Message) {
+	o := s.searcher()
+	if o == nil || o.phase != taking || msg.Tag != (Tag{o.ID, o.step}) || o.search.target != from {
+		return
+	}
+	h := &msg.Header
+	if h.Dead {
+		s.adopt(h, msg.Expiry, from)
+		s.dead(o)
+		return
+	}
+	if !h.Held() || h.Primary != from {
+		o.search.disowned, o.search.disownedAt = from, o.search.known
+	}
+	s.inquire(o)
+}
+
+// reconsider looks again at a promotion that waits.
+func (s *step) reconsider() {
+	if o := s.searcher(); o != nil && o.phase == promising {
+		s.decide(o)
+	}
+}
