@@ -1,0 +1,108 @@
+package urimap
+
+import "strings"
+
+// check warns of rules that do not do what they seem to.
+func (p *parser) check() {
+	used := map[string]bool{} // workers that something is mapped to
+	for _, r := range p.m.Rules {
+		if !r.Exclude && !r.Disabled {
+			used[r.Worker] = true
+		}
+	}
+	type kind struct {
+		pattern string
+		worker  string // of an exclusion
+		exclude bool
+	}
+	firsts := map[kind]*Rule{}
+	kindOf := func(r *Rule) kind {
+		if r.Exclude {
+			return kind{r.Pattern, r.Worker, true}
+		}
+		return kind{pattern: r.Pattern}
+	}
+	for _, r := range p.m.Rules {
+		if r.Disabled {
+			continue
+		}
+		if first := firsts[kindOf(r)]; first != nil {
+			p.warnRule(r, "%s has no effect, because %s has the same pattern and comes first", show(r.Pattern), first.where())
+			continue
+		}
+		firsts[kindOf(r)] = r
+		if why := unmatchable(r.Pattern); why != "" {
+			p.warnRule(r, "%s can never match: %s", show(r.Pattern), why)
+		}
+		p.worker(r, used)
+	}
+	for _, r := range p.m.Rules {
+		if other := firsts[kindOf(r)]; r.Disabled && other != nil {
+			p.warnRule(r, "'-' disables this rule only; %s has the same pattern and is in force", other.where())
+		}
+	}
+}
+
+// unmatchable returns why no normalised path can match a pattern, or "".
+func unmatchable(pattern string) string {
+	switch {
+	case strings.Contains(pattern, "//"):
+		return "several slashes are one when it is compared"
+	case strings.Contains(pattern, "/./"), strings.HasSuffix(pattern, "/."),
+		strings.Contains(pattern, "/../"), strings.HasSuffix(pattern, "/.."):
+		return `"." and ".." are resolved when it is compared`
+	case strings.Contains(pattern, ";"):
+		return "path parameters are cut off when it is compared"
+	case len(strings.Trim(pattern, "*")) > maxPath:
+		return "it is too long"
+	}
+	for i := range len(pattern) {
+		if _, n := byteAt([]byte(pattern[i:min(i+3, len(pattern))]), 0); n == 3 {
+			return "paths are decoded when it is compared"
+		}
+	}
+	return ""
+}
+
+// worker warns if a rule that is in force names a worker that there is not, or
+// that cannot do what the rule asks.
+func (p *parser) worker(r *Rule, used map[string]bool) {
+	switch {
+	case r.Worker == "":
+		p.warnRule(r, "no worker before ';'; its requests get 500")
+		return
+	case r.Exclude:
+		if r.Worker != everyWorker && !used[r.Worker] {
+			p.warnRule(r, "excludes nothing: no rule maps to worker %s%s", quote(r.Worker), p.like(r.Worker))
+		}
+		return
+	case r.Worker == everyWorker:
+		p.warnRule(r, `"*" is every worker only in an exclusion; its requests get 500`)
+		return
+	}
+	w := p.workers[r.Worker]
+	switch {
+	case p.workers == nil:
+	case w != nil:
+		p.fit(r, w)
+	case p.members[r.Worker]:
+		p.warnRule(r, "worker %s is a member of a balancer and not in worker.list; its requests get 500", quote(r.Worker))
+	default:
+		p.warnRule(r, "no worker %s in worker.list%s; its requests get 500", quote(r.Worker), p.like(r.Worker))
+	}
+}
+
+// like returns a hint at a worker whose name differs in case only.
+func (p *parser) like(name string) string {
+	for i := range p.cfg.Workers {
+		if w := p.cfg.Workers[i].Name; w != name && strings.EqualFold(w, name) {
+			return "; there is " + quote(w)
+		}
+	}
+	return ""
+}
+
+// where returns where a rule stands, for messages about another one.
+func (r *Rule) where() string {
+	return Problem{File: r.File, Line: r.Line, Text: show(r.Text)}.String()
+}

@@ -1,0 +1,2 @@
+// Package urimap reads uriworkermap.properties.
+package urimap

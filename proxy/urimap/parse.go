@@ -1,0 +1,187 @@
+package urimap
+
+import (
+	"cmp"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Parse reads a uriworkermap.properties from r. Name stands in problems.
+//
+// The Map is never nil and holds the rules that are good, also when the error,
+// then a [*SyntaxError], says that it must not be used. Parse reads on after a
+// mistake, so that the operator sees all of them at once.
+func Parse(name string, r io.Reader, cfg Config) (*Map, error) {
+	p := parser{
+		m:     &Map{Name: name, encodedSlashes: cfg.EncodedSlashes, rejectUnsafe: cfg.RejectUnsafe},
+		cfg:   cfg,
+		props: map[string]*property{},
+	}
+	p.know()
+	p.read(r)
+	p.build()
+	p.mount()
+	p.sort()
+	p.check()
+	p.index()
+	p.m.Problems = sortProblems(p.m.Problems)
+	return p.m, errorOf(p.m.Problems)
+}
+
+// know notes which workers there are.
+func (p *parser) know() {
+	if p.cfg.Workers == nil {
+		return
+	}
+	p.workers, p.members = map[string]*Worker{}, map[string]bool{}
+	for i := range p.cfg.Workers {
+		w := &p.cfg.Workers[i]
+		p.workers[w.Name] = w
+		for _, m := range w.Members {
+			p.members[m] = true
+		}
+	}
+}
+
+// build makes rules of the lines.
+func (p *parser) build() {
+	for _, prop := range p.order {
+		if prop.line > 0 {
+			p.rules(prop)
+		}
+	}
+}
+
+// rules makes the rules of one line (mod_jk.md 5.2).
+func (p *parser) rules(prop *property) {
+	path, disabled := strings.CutPrefix(prop.key, "-")
+	path, exclude := strings.CutPrefix(path, "!")
+	switch {
+	case strings.HasPrefix(path, "*"):
+		p.warn(prop.line, "%s: mod_jk refuses a pattern without '/' at its start; it is read as %s", show(prop.key), show("/"+path))
+		path = "/" + path
+	case exclude && strings.HasPrefix(path, "-"):
+		p.warn(prop.line, "%s: '-' must stand before '!', so this is no rule", show(prop.key))
+		return
+	case !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "|"):
+		if !prop.used {
+			p.warn(prop.line, "%s: does not begin with '/', so this is no rule, and nothing uses it as a variable", show(prop.key))
+		}
+		return
+	}
+	rule := Rule{
+		File: p.m.Name, Line: prop.line, Text: prop.key,
+		Exclude: exclude, Disabled: disabled,
+	}
+	p.value(&rule, prop.value)
+	first, more, two := strings.Cut(path, "|")
+	patterns := []string{first}
+	if two {
+		patterns = append(patterns, first+more)
+	}
+	for _, pattern := range patterns {
+		if !strings.HasPrefix(pattern, "/") {
+			p.warnRule(&rule, "%s does not begin with '/', so this half is no rule", quote(pattern))
+			continue
+		}
+		rule.Pattern = pattern
+		if !p.add(rule) {
+			return
+		}
+	}
+}
+
+// mount makes the rules of the mount directives.
+func (p *parser) mount() {
+	for _, m := range p.cfg.Mounts {
+		for _, text := range m.Patterns {
+			r := Rule{File: m.File, Line: m.Line, Source: FromMount, Text: text, Worker: m.Worker}
+			r.Pattern, r.Disabled = strings.CutPrefix(text, "-")
+			r.Pattern, r.Exclude = strings.CutPrefix(r.Pattern, "!")
+			if !strings.HasPrefix(r.Pattern, "/") {
+				p.problem(Problem{File: m.File, Line: m.Line}, "worker.%s.mount: %s does not begin with '/', so it is no rule", m.Worker, quote(text))
+				continue
+			}
+			if strings.Contains(r.Pattern, "|") {
+				p.problem(Problem{File: m.File, Line: m.Line}, "worker.%s.mount: %s: '|' is a character like others here", m.Worker, quote(text))
+			}
+			if !p.add(r) {
+				return
+			}
+		}
+	}
+}
+
+// add adds a rule, and reports whether there is room for more.
+func (p *parser) add(r Rule) bool {
+	if len(p.m.Rules) >= maxRules {
+		p.problem(Problem{File: r.File, Line: r.Line, Severity: Error}, "more than %d rules", maxRules)
+		return false
+	}
+	r.glob = newGlob(r.Pattern)
+	p.m.Rules = append(p.m.Rules, &r)
+	return true
+}
+
+// Exact reports whether the pattern has no wildcards, so that only a path equal
+// to it matches.
+func (r *Rule) Exact() bool { return r.glob.middle == "" }
+
+// slashes returns what rules are ordered by first.
+func (r *Rule) slashes() int { return strings.Count(r.Pattern, "/") }
+
+// sort brings the rules into the order in which they are tried (mod_jk.md 5.3).
+func (p *parser) sort() {
+	slices.SortStableFunc(p.m.Rules, compare)
+	for i, r := range p.m.Rules {
+		r.place = i
+	}
+}
+
+// compare returns whether rule a is tried before rule b. That an exact pattern
+// comes first, and then the earlier line, is ours: mod_jk leaves it open.
+func compare(a, b *Rule) int {
+	return cmp.Or(
+		cmp.Compare(b.slashes(), a.slashes()),
+		cmp.Compare(len(b.Pattern), len(a.Pattern)),
+		cmp.Compare(a.Source, b.Source),
+		compareBool(b.Exact(), a.Exact()),
+		cmp.Compare(a.Line, b.Line),
+	)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// index prepares the map for [Map.Match].
+func (p *parser) index() {
+	excluded := map[string]*index{}
+	for _, r := range p.m.Rules {
+		switch {
+		case r.Disabled:
+		case !r.Exclude:
+			p.m.mapping.add(r)
+		case r.Worker == everyWorker:
+			p.m.always.add(r)
+		default:
+			if excluded[r.Worker] == nil {
+				excluded[r.Worker] = &index{}
+			}
+			excluded[r.Worker].add(r)
+		}
+	}
+	for _, r := range p.m.Rules {
+		r.excluded = excluded[r.Worker]
+	}
+}
+
+// everyWorker is the worker of an exclusion that holds for all of them.
+const everyWorker = "*"
