@@ -18,6 +18,7 @@ const (
 	maxSubstitutions = 21      // of variables in one value
 	maxDepth         = 20      // of references
 	maxProblems      = 500     // that are kept; a file has no end of them
+	maxName          = 1024    // bytes of a name that a reference makes
 	maxReferenceWork = 1 << 26 // properties looked at for references
 	maxMembers       = 20_000  // of all balancers together
 
@@ -195,8 +196,11 @@ func (p *parser) legal(n int, key string) bool {
 	name, d, ok := directiveOf(key)
 	if !ok {
 		hint := ""
-		if near := nearest(name); near != "" {
-			hint = ", did you mean " + near + "?"
+		if len(p.file.Problems) < maxProblems {
+			hint = nearest(name)
+		}
+		if hint != "" {
+			hint = ", did you mean " + hint + "?"
 		}
 		p.fail(n, "%s: unknown directive %s%s", show(key), quote(name), hint)
 		return false

@@ -1,5 +1,10 @@
 package worker
 
+import (
+	"maps"
+	"slices"
+)
+
 // distance reports whether at most limit characters must be inserted, removed or
 // replaced to make b of a.
 func distance(a, b string, limit int) bool {
@@ -27,14 +32,13 @@ func distance(a, b string, limit int) bool {
 
 // nearest returns the directive that name is probably meant to be, or "".
 func nearest(name string) string {
-	best := ""
 	// One wrong character in three, two in six.
-	for limit := 1; limit <= 2 && limit*3 <= len(name) && best == ""; limit++ {
-		for d, what := range directives() {
-			if what.old == "" && distance(name, d, limit) && (best == "" || d < best) {
-				best = d
+	for limit := 1; limit <= 2 && limit*3 <= len(name); limit++ {
+		for _, d := range slices.Sorted(maps.Keys(directives())) {
+			if directives()[d].old == "" && distance(name, d, limit) {
+				return d
 			}
 		}
 	}
-	return best
+	return ""
 }

@@ -57,7 +57,7 @@ func (r *resolver) resolve(prefix string, depth int) {
 			continue
 		}
 		r.text += len(key)
-		if len(r.order) >= maxKeys || r.text > maxText || r.work > maxReferenceWork {
+		if len(key) > maxName || len(r.order) >= maxKeys || r.text > maxText || r.work > maxReferenceWork {
 			r.work = maxReferenceWork + 1
 			return
 		}
