@@ -59,15 +59,15 @@ func TestUpAfterBothHaveCompared(t *testing.T) {
 func TestNothingButHeadersBeforeUp(t *testing.T) {
 	bubble(t, func(w *world) {
 		hold := make(chan struct{})
-		var conn *Conn
 		a := w.start("a", 1, func(_ *Config, d *driver) {
-			d.series = func(c *Conn) error { conn = c; <-hold; return nil }
+			d.series = func(*Conn) error { <-hold; return nil }
 		})
 		b := w.start("b", 2)
 		know(a, b)
 		time.Sleep(5 * time.Second) // heartbeats keep it alive
 		wantEvents(t, a, "open b#2")
 		wantEvents(t, b, "open a#1")
+		conn := a.open(b.me.ID)
 		if a.Conn(b.me.ID) != nil || conn.Leased() {
 			t.Error("connected before Up")
 		}

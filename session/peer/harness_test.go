@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"slices"
@@ -16,7 +17,14 @@ import (
 	"github.com/understudy-lb/understudy/test/pipenet"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.fuzz"); f != nil && f.Value.String() != "" {
+		m.Run() // go's fuzzing leaves goroutines of its own
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var testKey = []byte("0123456789abcdef0123456789abcdef")
 
@@ -24,7 +32,7 @@ var testKey = []byte("0123456789abcdef0123456789abcdef")
 // what they said, unless mute.
 type driver struct {
 	t      *testing.T
-	series func(c *Conn) error   // sends the compare; nil sends nothing
+	series func(c *Conn) error    // sends the compare; nil sends nothing
 	frame  func(c *Conn, f Frame) // in place of the answer to asks
 	mute   bool
 
@@ -103,6 +111,13 @@ func (d *driver) Failed(id ID, gone bool, err error) {
 	}
 }
 
+// open returns the connection that was opened and is not down.
+func (d *driver) open(id ID) *Conn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.conns[id]
+}
+
 func (d *driver) err(id ID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,6 +166,8 @@ type world struct {
 	t   *testing.T
 	net *pipenet.Net
 }
+
+func newWorld(t *testing.T) *world { return &world{t, pipenet.New()} }
 
 // start starts a member. Its Config can be changed first. To the members all
 // addresses are on loopback, so that keys are optional.
@@ -221,7 +238,7 @@ func (n *node) stop() {
 // bubble runs a test in a bubble.
 func bubble(t *testing.T, f func(w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(&world{t, pipenet.New()}) })
+	synctest.Test(t, func(t *testing.T) { f(newWorld(t)) })
 }
 
 // pair starts a#1 and b#2 and waits until they are up.

@@ -48,7 +48,7 @@ type Set struct {
 // counters are what Stats reads.
 type counters struct {
 	accepted, garbage, refused, abandoned, crowded, dials, opened, broken, silent atomic.Uint64
-	framesIn, framesOut, bytesIn, bytesOut, writes                     atomic.Uint64
+	framesIn, framesOut, bytesIn, bytesOut, writes                                atomic.Uint64
 }
 
 // A link is what the set knows of one boot of another member.
@@ -66,7 +66,7 @@ type link struct {
 	accepted uint64             // that generation
 	floor    uint64             // highest generation heard of or proposed
 	proposed uint64             // sent in a hello that is not answered yet; 0 if there is none
-	greeting int    // hellos from there that were accepted and are not confirmed yet
+	greeting int                // hellos from there that were accepted and are not confirmed yet
 	state    State
 	err      error // of the last dial or connection
 }
