@@ -83,7 +83,7 @@ func directiveTable() func() map[string]directive {
 		"prefer_ipv6":            {roles: asServer, later: true},
 		"socket_timeout":         {roles: asServer},
 		"socket_connect_timeout": {roles: asServer},
-		"socket_keepalive":       {roles: asServer, later: true},
+		"socket_keepalive":       {roles: asServer},
 		"socket_buffer":          {roles: asServer, later: true},
 		"max_packet_size":        {roles: asAJP},
 		"secret":                 {roles: asAJP | asLB},

@@ -60,7 +60,7 @@
 //	prefer_ipv6                 bool          false            later
 //	socket_timeout              int    s      0: no limit      one read from or write to the member
 //	socket_connect_timeout      int    ms     see below        the TCP connect; 0: the system's limit
-//	socket_keepalive            bool          false            later
+//	socket_keepalive            bool          false            TCP keep-alive
 //	socket_buffer               int    bytes  0: the system's  later
 //	max_packet_size             int    bytes  8192             ajp only
 //	secret                      text                           ajp only; of an lb: for members that have none

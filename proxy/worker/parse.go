@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -92,7 +91,7 @@ func (p *parser) matters(name string, prop *property) bool {
 	case "distance", "busy_limit", "socket_buffer":
 		n, _, _ := parseDigits(prop.value)
 		return n != 0
-	case "sticky_session_force", "set_session_cookie", "prefer_ipv6", "socket_keepalive":
+	case "sticky_session_force", "set_session_cookie", "prefer_ipv6":
 		on, _ := parseBool(prop.value)
 		return on
 	}
@@ -120,21 +119,4 @@ func (r role) String() string {
 		text += " that is no member"
 	}
 	return text
-}
-
-// OnlyLB returns the only balancer of worker.list: where all requests go that no
-// uriworkermap directs. The error is one that an operator can act on.
-func (f *File) OnlyLB() (*LB, error) {
-	if len(f.LBs) == 1 {
-		return f.LBs[0], nil
-	}
-	return nil, fmt.Errorf("%s: worker.list has %d workers of type=lb, want exactly one if there is no uriworkermap", f.Name, len(f.LBs))
-}
-
-// LB returns the balancer of worker.list with the given name, or nil.
-func (f *File) LB(name string) *LB {
-	if i := slices.IndexFunc(f.LBs, func(lb *LB) bool { return lb.Name == name }); i >= 0 {
-		return f.LBs[i]
-	}
-	return nil
 }

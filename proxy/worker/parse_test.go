@@ -663,24 +663,13 @@ func TestResolved(t *testing.T) {
 	}
 }
 
-func TestLookups(t *testing.T) {
-	const two = "worker.list=x,y\nworker.x.type=lb\nworker.x.balance_workers=a\nworker.y.type=lb\nworker.y.balance_workers=a\nworker.a.type=http\nworker.a.host=::1\nworker.a.port=1"
-	f, _, err := parse(two)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f.LB("y") == nil || f.LB("y").Name != "y" || f.LB("z") != nil {
-		t.Errorf("LB(y), LB(z) = %v, %v", f.LB("y"), f.LB("z"))
-	}
-	if _, err := f.OnlyLB(); err == nil || !strings.Contains(err.Error(), "w.properties: worker.list has 2 workers of type=lb") {
-		t.Errorf("OnlyLB = %v", err)
-	}
-	if got := f.member("a").Address(); got != "[::1]:1" {
-		t.Errorf("Address = %q", got)
-	}
-	f, _, _ = parse(strings.Replace(two, "x,y", "y", 1))
-	if lb, err := f.OnlyLB(); err != nil || lb.Name != "y" {
-		t.Errorf("OnlyLB = %v, %v", lb, err)
+// TestAddress checks that an address can be dialled as it is.
+func TestAddress(t *testing.T) {
+	for host, want := range map[string]string{"::1": "[::1]:80", "10.0.0.1": "10.0.0.1:80", "n1.example": "n1.example:80"} {
+		m := Member{Host: host, Port: 80}
+		if got := m.Address(); got != want {
+			t.Errorf("Address of %s = %q, want %q", host, got, want)
+		}
 	}
 }
 

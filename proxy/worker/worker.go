@@ -151,7 +151,7 @@ type Member struct {
 
 	Source          string // local address for connections; "" for any (parsed only)
 	PreferIPv6      bool   // of several addresses take an IPv6 one (parsed only)
-	SocketKeepalive bool   // TCP keep-alive (parsed only)
+	SocketKeepalive bool   // TCP keep-alive
 	SocketBuffer    int    // send and receive buffer in bytes; zero: the system's (parsed only)
 	MaxPacketSize   int    // ajp only
 	Secret          string // ajp only; the lb's if the member has none
