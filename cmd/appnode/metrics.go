@@ -6,6 +6,7 @@ import (
 
 	"github.com/understudy-lb/understudy/cluster"
 	"github.com/understudy-lb/understudy/session"
+	"github.com/understudy-lb/understudy/session/peer"
 )
 
 // newMetrics returns what /metrics shows: sessions by role, what replication
@@ -64,6 +65,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	count("replication_garbage_total", "Connections and messages on the replication port that were no replication.",
 		s.Garbage+s.Peer.Garbage+s.Peer.Refused)
 
+	up := 0
+	for _, p := range c.sessions.Peers() {
+		if p.State == peer.Up {
+			up++
+		}
+	}
+	gauge("peers_up", "Other nodes that are connected and have compared sessions with this one.", up)
 	g := c.members.Stats()
 	gauge("members", "Living members, this one included.", len(c.members.Members()))
 	count("gossip_garbage_total", "Packets and streams on the gossip port that were no gossip.", g.Packets+g.Streams+g.Garbage)

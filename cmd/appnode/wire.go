@@ -103,7 +103,7 @@ func newNode(cfg config, stderr io.Writer) (_ *node, err error) {
 		Cluster: n.cluster, Codec: codec, Listener: replication, Keys: k.replication,
 		Cookie: cfg.Cookie, Param: cfg.PathParam, URLRewriting: cfg.RewriteLinks, Secure: cfg.SecureCookie,
 		IdleTimeout: cfg.IdleTimeout, Lifetime: cfg.Lifetime, AckTimeout: cfg.AckTimeout,
-		Placement: placement, Log: n.log,
+		JoinTimeout: joinTimeout(cfg), Placement: placement, Log: n.log,
 	})
 	if err != nil {
 		return nil, err
@@ -123,6 +123,15 @@ func newNode(cfg config, stderr io.Writer) (_ *node, err error) {
 	n.handler = mux
 	n.adminMux = n.adminRoutes(a)
 	return n, nil
+}
+
+// joinTimeout is how long a node that is to join others waits for the first of
+// them before it is ready alone.
+func joinTimeout(cfg config) time.Duration {
+	if len(cfg.Join) == 0 {
+		return 0
+	}
+	return 5 * time.Second
 }
 
 func (n *node) adminRoutes(a *app) http.Handler {

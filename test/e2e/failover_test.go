@@ -22,6 +22,7 @@ func TestFailover(t *testing.T) {
 			s := newStage(t, "a", "b", "c")
 			p := s.proxy(s.workers("a", "b", "c"), gossip)
 			c := newClient(t, p.listen)
+			c.protected(s)
 			before := c.countN(5)
 			pair(t, s, before)
 
@@ -45,6 +46,7 @@ func TestNodeAdded(t *testing.T) {
 	s := newStage(t, "a", "b")
 	p := s.proxy(s.workers("a", "b"), true)
 	c := newClient(t, p.listen)
+	c.protected(s)
 	first := c.countN(3)
 
 	s.add("c")
@@ -70,6 +72,7 @@ func TestReturn(t *testing.T) {
 	s := newStage(t, "a", "b", "c")
 	p := s.proxy(s.workers("a", "b", "c"), true)
 	c := newClient(t, p.listen)
+	c.protected(s)
 	first := c.countN(3)
 	s.nodes[first.Primary].kill()
 	second := c.protected(s)
@@ -95,6 +98,7 @@ func TestRecoverTimeTrap(t *testing.T) {
 			s := newStage(t, "a", "b")
 			p := s.proxy(s.workers("a", "b"), gossip)
 			c := newClient(t, p.listen)
+			c.protected(s)
 			first := c.countN(3)
 			s.nodes[first.Primary].kill()
 			second := c.count()
@@ -138,7 +142,7 @@ func TestTwoNodes(t *testing.T) {
 	s := newStage(t, "a", "b")
 	p := s.proxy(s.workers("a", "b"), true)
 	c := newClient(t, p.listen)
-	first := c.countN(2)
+	first := c.protected(s)
 	s.nodes[first.Primary].kill()
 	if r := c.count(); r.Node != first.Secondary || r.Secondary != "NONE" {
 		t.Fatalf("served by %s with secondary %s, want %s and NONE", r.Node, r.Secondary, first.Secondary)
@@ -161,7 +165,7 @@ func TestChain(t *testing.T) {
 	s := newStage(t, "a", "b", "c", "d")
 	p := s.proxy(s.workers("a", "b", "c", "d"), true)
 	c := newClient(t, p.listen)
-	r := c.countN(2)
+	r := c.protected(s)
 	for range 3 {
 		s.nodes[r.Node].kill()
 		r = c.count()
@@ -178,7 +182,7 @@ func TestChainOfSecondaries(t *testing.T) {
 	s := newStage(t, "a", "b", "c", "d")
 	p := s.proxy(s.workers("a", "b", "c", "d"), true)
 	c := newClient(t, p.listen)
-	r := c.countN(2)
+	r := c.protected(s)
 	s.nodes[r.Secondary].kill()
 	// No request: the primary finds out by itself and makes a new copy.
 	s.wait("the primary has told the new secondary", func() bool {
@@ -209,7 +213,7 @@ func TestSimultaneous(t *testing.T) {
 			s := newStage(t, names...)
 			p := s.proxy(s.workers(names...), true)
 			c := newClient(t, p.listen)
-			r := c.countN(3)
+			r := c.protected(s)
 			survivor := r.Secondary
 			if !holds {
 				for _, name := range names {
@@ -232,8 +236,8 @@ func TestSimultaneous(t *testing.T) {
 			switch {
 			case got.Node != survivor:
 				t.Errorf("served by %s, want %s", got.Node, survivor)
-			case holds && (got.Counter != 4 || got.Lost || got.IsNew || got.SessionID != r.SessionID):
-				t.Errorf("%+v: want the session to go on at 4", got)
+			case holds && (got.Counter != r.Counter+1 || got.Lost || got.IsNew || got.SessionID != r.SessionID):
+				t.Errorf("%+v: want the session to go on after %+v", got, r)
 			case !holds && (got.Counter != 1 || !got.Lost || !got.IsNew):
 				t.Errorf("%+v: want a new session, flagged lost", got)
 			}

@@ -16,8 +16,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -136,15 +138,31 @@ func (p *process) wait() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// freeAddr returns an address on loopback that nobody listens on.
+// nextPort is the port that freeAddr tries next. The kernel takes its own
+// ports from 32768 on, so nobody gets one of these by chance in between.
+var nextPort atomic.Int32
+
+// freeAddr returns an address on loopback on which nothing listens, neither by
+// TCP nor by UDP.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	nextPort.CompareAndSwap(0, int32(12000+os.Getpid()%15000))
+	for range 1000 {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+int(nextPort.Add(1)-12000)%20000))
+		ln, err := net.Listen("tcp", addr)
+		if err != nil {
+			continue
+		}
+		ln.Close()
+		pc, err := net.ListenPacket("udp", addr)
+		if err != nil {
+			continue
+		}
+		pc.Close()
+		return addr
 	}
-	defer ln.Close()
-	return ln.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }
 
 // A node is one app node. It keeps its addresses when it is started again.
@@ -190,6 +208,11 @@ func newStage(t *testing.T, names ...string) *stage {
 	}
 	for _, name := range names {
 		s.ready(name)
+	}
+	for _, name := range names {
+		s.wait("node "+name+" is connected with all others", func() bool {
+			return metric(t, s.nodes[name].admin, "understudy_peers_up") == float64(len(names)-1)
+		})
 	}
 	return s
 }

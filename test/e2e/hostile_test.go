@@ -55,7 +55,13 @@ func TestGarbage(t *testing.T) {
 // replicationAddr finds the port that the kernel chose, in the node's log.
 func replicationAddr(t *testing.T, n *node) string {
 	t.Helper()
-	_, rest, ok := strings.Cut(n.out.String(), `"replication":"`)
+	var rest string
+	ok := false
+	for line := range strings.Lines(n.out.String()) {
+		if strings.Contains(line, `"node started"`) {
+			_, rest, ok = strings.Cut(line, `"replication":"`)
+		}
+	}
 	if !ok {
 		t.Fatalf("no replication address in the log:\n%s", n.out)
 	}

@@ -20,7 +20,10 @@ type exchange struct {
 // counting counts until stop is closed, keeping the account of design 5: after
 // an error it reads /peek and accepts that the lost reply's change was made or
 // not; never a value below the last acknowledged one.
-func counting(c *client, stop <-chan struct{}) (log []exchange, faults []string) {
+//
+// It thinks between two requests: a client that always waits for a reply would
+// tell nothing about those that have nothing in flight when a node dies.
+func counting(c *client, think time.Duration, stop <-chan struct{}) (log []exchange, faults []string) {
 	ctx := context.Background()
 	expect := c.last.Counter
 	for {
@@ -34,6 +37,7 @@ func counting(c *client, stop <-chan struct{}) (log []exchange, faults []string)
 		x.end, x.err = time.Now(), err
 		log = append(log, x)
 		if err == nil {
+			pause(think)
 			if r.Counter != expect+1 || r.Lost {
 				faults = append(faults, "counted "+describe(r, expect))
 			}
@@ -76,7 +80,7 @@ func TestKillUnderLoad(t *testing.T) {
 	cs := make([]*client, clients)
 	for i := range cs {
 		cs[i] = newClient(t, p.listen)
-		cs[i].count()
+		cs[i].protected(s)
 	}
 	for k := range kills {
 		victim := s.nodes[names[k%len(names)]]
@@ -85,7 +89,7 @@ func TestKillUnderLoad(t *testing.T) {
 		faults := make([][]string, clients)
 		var wg sync.WaitGroup
 		for i, c := range cs {
-			wg.Go(func() { logs[i], faults[i] = counting(c, stop) })
+			wg.Go(func() { logs[i], faults[i] = counting(c, time.Duration(i%5)*10*time.Millisecond, stop) })
 		}
 		pause(300 * time.Millisecond) // of undisturbed load
 		before := time.Now()

@@ -22,6 +22,7 @@ func TestProxyReturns(t *testing.T) {
 	s := newStage(t, "a", "b", "c")
 	p := s.proxy(s.workers("a", "b", "c"), true)
 	c := newClient(t, p.listen)
+	c.protected(s)
 	before := c.countN(5)
 	p.kill()
 	s.launchProxy(p)
@@ -38,7 +39,7 @@ func TestTwoProxies(t *testing.T) {
 	file := s.workers("a", "b", "c")
 	p, q := s.proxy(file, true), s.proxy(file, false)
 	c := newClient(t, p.listen)
-	first := c.count()
+	first := c.protected(s)
 	for i := range 10 {
 		c.base = "http://" + []string{q.listen, p.listen}[i%2]
 		if r := c.count(); r.Node != first.Node {
@@ -175,6 +176,7 @@ func TestPlainBalancer(t *testing.T) {
 	c := newClient(t, b.addr)
 	c.http.Transport = &http.Transport{DisableKeepAlives: true}
 	served := map[string]bool{}
+	c.protected(s)
 	for range 12 {
 		served[c.count().Node] = true
 	}
@@ -248,7 +250,7 @@ func TestOrderlyStop(t *testing.T) {
 	s := newStage(t, "a", "b")
 	p := s.proxy(s.workers("a", "b"), true)
 	c := newClient(t, p.listen)
-	r := c.countN(2)
+	r := c.protected(s)
 
 	slow := make(chan error, 1)
 	go func() {
