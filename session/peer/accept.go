@@ -144,7 +144,7 @@ func (s *Set) welcome(raw net.Conn) (*Conn, error) {
 	if r.Verdict == accepted {
 		defer l.greeted()
 	}
-	if _, err := nc.Write(r.append(nil)); err != nil {
+	if _, err := nc.Write(r.encode()); err != nil {
 		return nil, err
 	}
 	if r.Verdict != accepted {

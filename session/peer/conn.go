@@ -249,9 +249,11 @@ func (c *Conn) run() {
 
 // compare sends the series of headers and its end.
 func (c *Conn) compare(series func() error) {
-	if err := series(); err != nil {
-		c.fail(err)
-		return
+	if series != nil {
+		if err := series(); err != nil {
+			c.fail(err)
+			return
+		}
 	}
 	c.mu.Lock()
 	if c.err == nil {

@@ -207,7 +207,7 @@ func (s *Set) introduce(l *link, raw, nc net.Conn) (*Conn, error) {
 	}
 	defer l.withdraw()
 	h := hello{Min: MinVersion, Max: MaxVersion, Cluster: s.cluster, Self: s.self, Want: l.id, Gen: gen}
-	if _, err := nc.Write(h.append(nil)); err != nil {
+	if _, err := nc.Write(h.encode()); err != nil {
 		return nil, err
 	}
 	r, err := readReply(nc)
@@ -230,7 +230,7 @@ func (s *Set) introduce(l *link, raw, nc net.Conn) (*Conn, error) {
 	if !l.install(c) {
 		return nil, errOvertaken
 	}
-	_, err = nc.Write(appendConfirm(nil, gen))
+	_, err = nc.Write(encodeConfirm(gen))
 	if err = errors.Join(err, raw.SetDeadline(time.Time{})); err != nil {
 		c.fail(err)
 	}

@@ -11,9 +11,9 @@ import (
 // FuzzHandshake: no panic; what is understood is understood again; an error is
 // a malformed handshake or the end of the input.
 func FuzzHandshake(f *testing.F) {
-	f.Add(hello{Min: 1, Max: 2, Cluster: "c", Self: ID{"a", 1}, Want: ID{"b", 2}, Gen: 3}.append(nil))
-	f.Add(reply{Verdict: staleGen, Version: 1, Self: ID{"node-b.example", 1 << 31}, Gen: 1 << 62}.append(nil))
-	f.Add(appendConfirm(nil, 7))
+	f.Add(hello{Min: 1, Max: 2, Cluster: "c", Self: ID{"a", 1}, Want: ID{"b", 2}, Gen: 3}.encode())
+	f.Add(reply{Verdict: staleGen, Version: 1, Self: ID{"node-b.example", 1 << 31}, Gen: 1 << 62}.encode())
+	f.Add(encodeConfirm(7))
 	f.Add(append([]byte(magic), whatHello, 0xff, 0xff))
 	check := func(t *testing.T, err error) {
 		if !errors.Is(err, errHandshake) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -23,12 +23,12 @@ func FuzzHandshake(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if h, err := readHello(bytes.NewReader(b)); err != nil {
 			check(t, err)
-		} else if again, err := readHello(bytes.NewReader(h.append(nil))); err != nil || again != h {
+		} else if again, err := readHello(bytes.NewReader(h.encode())); err != nil || again != h {
 			t.Errorf("%+v is read again as %+v, %v", h, again, err)
 		}
 		if r, err := readReply(bytes.NewReader(b)); err != nil {
 			check(t, err)
-		} else if again, err := readReply(bytes.NewReader(r.append(nil))); err != nil || again != r {
+		} else if again, err := readReply(bytes.NewReader(r.encode())); err != nil || again != r {
 			t.Errorf("%+v is read again as %+v, %v", r, again, err)
 		}
 		if err := readConfirm(bytes.NewReader(b), 7); err != nil {

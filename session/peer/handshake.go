@@ -91,26 +91,26 @@ func appendID(b []byte, id ID) []byte {
 	return binary.BigEndian.AppendUint32(appendString(b, id.Name), id.Boot)
 }
 
-// appendMessage frames a body.
-func appendMessage(b []byte, what byte, body []byte) []byte {
-	b = append(append(b, magic...), what)
+// frameBody frames a body.
+func frameBody(what byte, body []byte) []byte {
+	b := append([]byte(magic), what)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(body)))
 	return append(b, body...)
 }
 
-func (h hello) append(b []byte) []byte {
+func (h hello) encode() []byte {
 	body := appendString([]byte{h.Min, h.Max}, h.Cluster)
 	body = appendID(appendID(body, h.Self), h.Want)
-	return appendMessage(b, whatHello, binary.BigEndian.AppendUint64(body, h.Gen))
+	return frameBody(whatHello, binary.BigEndian.AppendUint64(body, h.Gen))
 }
 
-func (r reply) append(b []byte) []byte {
+func (r reply) encode() []byte {
 	body := appendID([]byte{byte(r.Verdict), r.Version}, r.Self)
-	return appendMessage(b, whatReply, binary.BigEndian.AppendUint64(body, r.Gen))
+	return frameBody(whatReply, binary.BigEndian.AppendUint64(body, r.Gen))
 }
 
-func appendConfirm(b []byte, gen uint64) []byte {
-	return appendMessage(b, whatConfirm, binary.BigEndian.AppendUint64(nil, gen))
+func encodeConfirm(gen uint64) []byte {
+	return frameBody(whatConfirm, binary.BigEndian.AppendUint64(nil, gen))
 }
 
 // readMessage reads exactly one message of the wanted sort and returns its body.

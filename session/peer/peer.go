@@ -152,7 +152,8 @@ type Frame struct {
 	Data   []byte // the payload; valid until [Handler.Frame] returns
 }
 
-// A Handler is told what happens to connections and frames.
+// A Handler is told what happens to connections and frames. [Set.Close] waits
+// for its calls.
 //
 // For one [Conn] Open, Frame, Up and Down are called one after the other from
 // one goroutine; Down of an older connection to the same boot returns before
@@ -167,8 +168,8 @@ type Handler interface {
 	// func that Open returns sends the headers of all sessions that concern
 	// the two, with [Conn.Header], and asks [Conn.Room] between them, outside
 	// of any lock. It runs in a goroutine of its own, at the same time as the
-	// calls of Frame with the headers of the other side. An error breaks the
-	// connection. See the package comment for what changes meanwhile.
+	// calls of Frame with the headers of the other side; nil has none to send.
+	// An error breaks the connection. See the package comment for what changes meanwhile.
 	Open(c *Conn) (compare func() error)
 
 	// Frame is called for each frame, in the order in which they were sent.

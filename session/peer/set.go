@@ -17,7 +17,7 @@ import (
 )
 
 // A Set keeps one connection to every listed member. Its methods are safe for
-// concurrent use.
+// concurrent use. Lock order: Set.mu, link.mu, Conn.mu.
 type Set struct {
 	self             ID
 	cluster          string
@@ -120,15 +120,15 @@ func New(cfg Config) (*Set, error) {
 	return s, nil
 }
 
-// loopback reports whether an address is an IP address of this machine's own.
-// A name is not: what it means can change.
+// loopback reports whether an address stays within this machine: an IP address,
+// or localhost (RFC 6761 section 6.3). What other names mean can change.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return false
 	}
 	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // clock returns the nanoseconds since the set was made, on the monotonic clock.
@@ -150,7 +150,7 @@ func (s *Set) Members(ms []Member) {
 	}
 	now := map[ID]bool{}
 	for _, m := range ms {
-		if m.ID == s.self || !m.ID.valid() {
+		if m.ID == s.self || !m.valid() {
 			continue
 		}
 		now[m.ID] = true
@@ -236,7 +236,7 @@ func (s *Set) Status() []Status {
 		l.mu.Unlock()
 	}
 	slices.SortFunc(all, func(a, b Status) int {
-		if a.ID.less(b.ID) {
+		if a.less(b.ID) {
 			return -1
 		}
 		return 1

@@ -45,19 +45,19 @@ func (s *stranger) frame(k Kind, number uint64, payload string) {
 // greet does the handshake.
 func (s *stranger) greet(from ID, to *node, gen uint64) reply {
 	s.t.Helper()
-	s.write(hello{Min: 1, Max: 1, Self: from, Want: to.me.ID, Gen: gen}.append(nil))
+	s.write(hello{Min: 1, Max: 1, Self: from, Want: to.me.ID, Gen: gen}.encode())
 	r, err := readReply(s)
 	if err != nil {
 		s.t.Fatalf("stranger: %v", err)
 	}
 	if r.Verdict == accepted {
-		s.write(appendConfirm(nil, gen))
+		s.write(encodeConfirm(gen))
 	}
 	return r
 }
 
 // until reads frames until one of that kind, and answers heartbeats.
-func (s *stranger) until(k Kind) Frame {
+func (s *stranger) until(k Kind) {
 	s.t.Helper()
 	for {
 		f, _, err := s.r.next()
@@ -68,14 +68,15 @@ func (s *stranger) until(k Kind) Frame {
 			s.frame(beatback, f.Number, "")
 		}
 		if f.Kind == k {
-			return f
+			return
 		}
 	}
 }
 
-// meet greets and compares.
-func (s *stranger) meet(from ID, to *node, gen uint64) {
+// meet greets and compares, as generation 4.
+func (s *stranger) meet(from ID, to *node) {
 	s.t.Helper()
+	const gen = 4
 	if r := s.greet(from, to, gen); r.Verdict != accepted || r.Version != 1 || r.Gen != gen || r.Self != to.me.ID {
 		s.t.Fatalf("reply %+v", r)
 	}
@@ -108,7 +109,7 @@ func TestNothingIsReadFromAnOlderGeneration(t *testing.T) {
 	bubble(t, func(w *world) {
 		a := w.alone()
 		old, fresh := w.strange(a), w.strange(a)
-		old.meet(strangerID, a, 4)
+		old.meet(strangerID, a)
 		old.frame(Plain, 0, "first")
 		synctest.Wait()
 		fresh.greet(strangerID, a, 6)
@@ -142,7 +143,7 @@ func TestNewGenerationWaitsForTheHandler(t *testing.T) {
 		release := make(chan struct{})
 		a.frame = func(*Conn, Frame) { <-release }
 		old, fresh := w.strange(a), w.strange(a)
-		old.meet(strangerID, a, 4)
+		old.meet(strangerID, a)
 		two := appendFrame(nil, Plain, 0, []byte("one"))
 		old.write(appendFrame(two, Plain, 0, []byte("two")))
 		synctest.Wait()
@@ -169,7 +170,7 @@ func TestWhatArrivedBeforeTheEndIsHandled(t *testing.T) {
 			}
 		}
 		s := w.strange(a)
-		s.meet(strangerID, a, 4)
+		s.meet(strangerID, a)
 		for range 3 {
 			s.frame(Plain, 0, strings.Repeat("x", 40<<10)) // more than one reading
 		}
@@ -201,22 +202,22 @@ func TestGarbageIsClosedAndCounted(t *testing.T) {
 	}{
 		{"HTTP", func(*node) []byte { return []byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n") }, false, "garbage"},
 		{"HTTP instead of TLS", func(*node) []byte { return []byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n") }, true, "garbage"},
-		{"a hello instead of TLS", func(a *node) []byte { return good(a).append(nil) }, true, "garbage"},
+		{"a hello instead of TLS", func(a *node) []byte { return good(a).encode() }, true, "garbage"},
 		{"nothing, for ever", func(*node) []byte { return nil }, false, "garbage"},
 		{"nothing, for ever, instead of TLS", func(*node) []byte { return nil }, true, "garbage"},
-		{"half a hello, for ever", func(a *node) []byte { return good(a).append(nil)[:20] }, false, "garbage"},
+		{"half a hello, for ever", func(a *node) []byte { return good(a).encode()[:20] }, false, "garbage"},
 		{"a body longer than any", func(*node) []byte { return append([]byte(magic), whatHello, 0xff, 0xff) }, false, "garbage"},
-		{"a reply", func(a *node) []byte { return reply{Self: strangerID, Gen: 4}.append(nil) }, false, "garbage"},
-		{"no generation", func(a *node) []byte { h := good(a); h.Gen = 0; return h.append(nil) }, false, "garbage"},
-		{"no name", func(a *node) []byte { h := good(a); h.Self.Name = ""; return h.append(nil) }, false, "garbage"},
-		{"a name with #", func(a *node) []byte { h := good(a); h.Self.Name = "a#"; return h.append(nil) }, false, "garbage"},
-		{"no confirm", func(a *node) []byte { return good(a).append(nil) }, false, "garbage"},
-		{"a confirm of another generation", func(a *node) []byte { return appendConfirm(good(a).append(nil), 6) }, false, "garbage"},
-		{"another version", func(a *node) []byte { h := good(a); h.Min, h.Max = 2, 3; return h.append(nil) }, false, "refused"},
-		{"another cluster", func(a *node) []byte { h := good(a); h.Cluster = "x"; return h.append(nil) }, false, "refused"},
-		{"another boot wanted", func(a *node) []byte { h := good(a); h.Want.Boot++; return h.append(nil) }, false, "refused"},
-		{"an older boot", func(a *node) []byte { h := good(a); h.Self.Boot--; return h.append(nil) }, false, "refused"},
-		{"itself", func(a *node) []byte { h := good(a); h.Self = a.me.ID; return h.append(nil) }, false, "refused"},
+		{"a reply", func(*node) []byte { return reply{Self: strangerID, Gen: 4}.encode() }, false, "garbage"},
+		{"no generation", func(a *node) []byte { h := good(a); h.Gen = 0; return h.encode() }, false, "garbage"},
+		{"no name", func(a *node) []byte { h := good(a); h.Self.Name = ""; return h.encode() }, false, "garbage"},
+		{"a name with #", func(a *node) []byte { h := good(a); h.Self.Name = "a#"; return h.encode() }, false, "garbage"},
+		{"no confirm", func(a *node) []byte { return good(a).encode() }, false, "garbage"},
+		{"a confirm of another generation", func(a *node) []byte { return append(good(a).encode(), encodeConfirm(6)...) }, false, "garbage"},
+		{"another version", func(a *node) []byte { h := good(a); h.Min, h.Max = 2, 3; return h.encode() }, false, "refused"},
+		{"another cluster", func(a *node) []byte { h := good(a); h.Cluster = "x"; return h.encode() }, false, "refused"},
+		{"another boot wanted", func(a *node) []byte { h := good(a); h.Want.Boot++; return h.encode() }, false, "refused"},
+		{"an older boot", func(a *node) []byte { h := good(a); h.Self.Boot--; return h.encode() }, false, "refused"},
+		{"itself", func(a *node) []byte { h := good(a); h.Self = a.me.ID; return h.encode() }, false, "refused"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -286,7 +287,7 @@ func TestMalformedFramesBreak(t *testing.T) {
 				}
 				s := w.strange(a)
 				if tt.up {
-					s.meet(strangerID, a, 4)
+					s.meet(strangerID, a)
 				} else {
 					s.greet(strangerID, a, 4)
 				}
@@ -323,7 +324,7 @@ func TestStrangersDoNotCrowdMembersOut(t *testing.T) {
 			silent = append(silent, w.strange(a))
 			synctest.Wait()
 		}
-		w.strange(a).meet(strangerID, a, 4)
+		w.strange(a).meet(strangerID, a)
 		if st := a.Stats(); st.Crowded != 11 || st.Opened != 1 {
 			t.Errorf("%+v", st)
 		}

@@ -48,11 +48,12 @@ func newAuthority(secret []byte) (authority, error) {
 		return authority{}, err
 	}
 	key := ed25519.NewKeyFromSeed(seed)
-	print := sha256.Sum256(key.Public().(ed25519.PublicKey))
+	pub, _ := key.Public().(ed25519.PublicKey) // it always is one
+	sum := sha256.Sum256(pub)
 	from, to := validity()
 	tmpl := &x509.Certificate{
-		SerialNumber:          new(big.Int).SetBytes(print[:8]),
-		Subject:               pkix.Name{CommonName: "understudy cluster key " + hex.EncodeToString(print[:8])},
+		SerialNumber:          new(big.Int).SetBytes(sum[:8]),
+		Subject:               pkix.Name{CommonName: "understudy cluster key " + hex.EncodeToString(sum[:8])},
 		NotBefore:             from,
 		NotAfter:              to,
 		KeyUsage:              x509.KeyUsageCertSign,
