@@ -110,6 +110,7 @@ type Cluster struct {
 	ml        *memberlist.Memberlist
 
 	duplicate chan error
+	sought    chan struct{}
 	stop      context.CancelFunc // ends the goroutines
 	wg        sync.WaitGroup     // of watch, seek, and what they start
 
@@ -158,6 +159,11 @@ func (cfg Config) check() (Config, error) {
 			return cfg, fmt.Errorf("Config.Self.%s: %w", f.name, err)
 		}
 	}
+	if host, _, err := net.SplitHostPort(cfg.Self.Replication); err == nil && len(cfg.Keys) == 0 {
+		if ip, err := netip.ParseAddr(host); err == nil && !ip.IsLoopback() {
+			return cfg, openError("Config.Self.Replication", cfg.Self.Replication)
+		}
+	}
 	for i, k := range cfg.Keys {
 		if len(k) != 16 && len(k) != 24 && len(k) != 32 {
 			return cfg, fmt.Errorf("Config.Keys[%d] has %d bytes, want 16, 24 or 32", i, len(k))
@@ -171,6 +177,9 @@ func (cfg Config) check() (Config, error) {
 		}
 	}
 	cfg.Keys = slices.Clone(cfg.Keys)
+	for i, k := range cfg.Keys {
+		cfg.Keys[i] = slices.Clone(k)
+	}
 	cfg.Join = slices.Clone(cfg.Join)
 	if cfg.Bind == "" {
 		cfg.Bind = "127.0.0.1:0"
@@ -223,6 +232,7 @@ func start(cfg Config) (*Cluster, error) {
 		timeout:   cfg.StreamTimeout,
 		view:      newView(self),
 		duplicate: make(chan error, 1),
+		sought:    make(chan struct{}),
 		self:      self,
 		asking:    make(map[string]bool),
 	}
@@ -275,7 +285,7 @@ func open(cfg Config) (net.Listener, net.PacketConn, netip.AddrPort, error) {
 		host = addrs[0].Addr().String()
 	}
 	if ip, err := netip.ParseAddr(host); len(cfg.Keys) == 0 && (err != nil || !ip.IsLoopback()) {
-		return fail(fmt.Errorf("Config.Bind: open address without key: %s is outside loopback, so Config.Keys (--cluster-key) is needed", cfg.Bind))
+		return fail(openError("Config.Bind", cfg.Bind))
 	}
 	ln, pc, bound, err := bind(cfg.Network, host, uint16(port))
 	if err != nil {
@@ -289,6 +299,11 @@ func open(cfg Config) (net.Listener, net.PacketConn, netip.AddrPort, error) {
 	return ln, pc, advertise, nil
 }
 
+// openError says that the address in field needs a key (D11).
+func openError(field, addr string) error {
+	return fmt.Errorf("%s: open address without key: %s is outside loopback, so Config.Keys (--cluster-key) is needed", field, addr)
+}
+
 // announced returns the address to announce for what listens at bound.
 func announced(ctx context.Context, cfg Config, bound netip.AddrPort) (netip.AddrPort, error) {
 	switch {
@@ -296,6 +311,9 @@ func announced(ctx context.Context, cfg Config, bound netip.AddrPort) (netip.Add
 		addrs, err := resolver(cfg.Resolve).resolve(ctx, cfg.Advertise)
 		if err != nil {
 			return netip.AddrPort{}, fmt.Errorf("Config.Advertise: %w", err)
+		}
+		if len(cfg.Keys) == 0 && !addrs[0].Addr().IsLoopback() {
+			return netip.AddrPort{}, openError("Config.Advertise", cfg.Advertise)
 		}
 		if addrs[0].Addr().IsUnspecified() {
 			return netip.AddrPort{}, fmt.Errorf("Config.Advertise: nobody can reach %q", cfg.Advertise)
@@ -358,6 +376,12 @@ func (c *Cluster) Gone(id string) bool { return c.view.gone(id) }
 // an older one of its name is alive (D12), or since others hold it for gone. The
 // error names both addresses.
 func (c *Cluster) Duplicate() <-chan error { return c.duplicate }
+
+// Sought returns a channel that is closed as soon as every element of
+// Config.Join was tried once, and has answered, refused, or said nothing for
+// StreamTimeout: whoever could be found at the start is in Members then, and who
+// is gone for good is known. Leave and Close close it as well.
+func (c *Cluster) Sought() <-chan struct{} { return c.sought }
 
 // Stats counts what came to the gossip port and was dropped, since New.
 type Stats struct {

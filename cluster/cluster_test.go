@@ -252,6 +252,32 @@ func TestLeaveIsGoneAtOnce(t *testing.T) {
 	})
 }
 
+// TestSought: a member that starts knows everybody who can be found, and the
+// past, before it is ready.
+func TestSought(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, b := w.start("a", ipA), w.start("b", ipB, gossipAt(ipA))
+		<-a.Sought() // without Join, at once
+		w.meet(2*time.Second, a, b)
+		a.view.depart("x#9", left, "")
+
+		c := w.start("c", ipC, "10.0.9.9:1", gossipAt(ipA))
+		start := time.Now()
+		<-c.Sought()
+		if got := c.names(); got != "a#1 b#2 c#3" || !c.Gone("x#9") {
+			t.Errorf("when it has sought c sees %s, Gone(x#9) = %v", got, c.Gone("x#9"))
+		}
+		if d := time.Since(start); d > 2*time.Second {
+			t.Errorf("that took %v, although silence ends after StreamTimeout", d)
+		}
+		d := w.start("d", ipD, "10.0.9.9:1")
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		<-d.Sought()
+	})
+}
+
 func TestLeaveEndsWithItsContext(t *testing.T) {
 	bubble(t, func(w *world) {
 		a := w.start("a", ipA)
@@ -286,6 +312,17 @@ func TestSetState(t *testing.T) {
 		}
 		w.within(time.Second, "log", func() bool { return b.log.contains("member draining", `"name":"a"`) })
 	})
+}
+
+func TestNewBoot(t *testing.T) {
+	at := time.Date(2026, time.May, 1, 12, 0, 0, 0, time.FixedZone("", 3600))
+	first := NewBoot(at)
+	if next := NewBoot(at.Add(bootUnit)); next != first+1 {
+		t.Errorf("boots %d and %d", first, next)
+	}
+	if same := NewBoot(at.UTC()); same != first {
+		t.Errorf("boots %d and %d at the same time", first, same)
+	}
 }
 
 // TestSubscribeCoalesces checks that a slow reader is woken once for many

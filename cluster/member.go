@@ -161,16 +161,16 @@ func encodeMeta(e entry) ([]byte, error) {
 		b[2] = metaProxy
 	}
 	binary.BigEndian.PutUint64(b[3:], uint64(e.start))
-	sizes := ""
+	var sizes strings.Builder
 	for _, f := range fields {
 		if len(f.value) > 255 {
 			return nil, fmt.Errorf("%s has %d bytes, want at most 255", f.name, len(f.value))
 		}
 		b = append(append(b, byte(len(f.value))), f.value...)
-		sizes += fmt.Sprintf(", %s %d", f.name, len(f.value))
+		fmt.Fprintf(&sizes, ", %s %d", f.name, len(f.value))
 	}
 	if len(b) > metaMax {
-		return nil, fmt.Errorf("what the member announces has %d bytes, want at most %d%s", len(b), metaMax, sizes)
+		return nil, fmt.Errorf("what the member announces has %d bytes, want at most %d%s", len(b), metaMax, &sizes)
 	}
 	return b, nil
 }

@@ -39,8 +39,9 @@ func (c *Cluster) seek(ctx context.Context) {
 	}
 	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
-	for {
-		s.round(ctx)
+	s.round(ctx)
+	close(c.sought)
+	for ; ; s.round(ctx) {
 		select {
 		case <-ctx.Done():
 			return

@@ -142,7 +142,22 @@ func (v *view) alive(e entry) (conflict bool) {
 		v.record("changed", e, "")
 	}
 	v.publish()
-	return len(v.rivals()) > 0
+	for _, other := range v.living {
+		if other.meets(e) {
+			return true
+		}
+	}
+	for _, l := range v.lost {
+		if l.meets(e) {
+			return true
+		}
+	}
+	return false
+}
+
+// meets tells whether e and another boot cannot both be there, by rights.
+func (e entry) meets(other entry) bool {
+	return (e.Name == other.Name || e.Gossip == other.Gossip) && (e.Name != other.Name || e.Boot != other.Boot)
 }
 
 // failed notes that gossip has lost the member. This proves nothing: it may be
@@ -240,21 +255,18 @@ type rival struct {
 
 // rivals returns all rivals but this member. v.mu must be held.
 func (v *view) rivals() []rival {
-	type place struct{ kind, value string }
-	held := make(map[place][]entry, 2*len(v.living))
+	byName := make(map[string][]entry, len(v.living))
+	byAddress := make(map[string][]entry, len(v.living))
 	for _, e := range v.living {
-		for _, p := range [...]place{{"name", e.Name}, {"address", e.Gossip}} {
-			held[p] = append(held[p], e)
-		}
+		byName[e.Name] = append(byName[e.Name], e)
+		byAddress[e.Gossip] = append(byAddress[e.Gossip], e)
 	}
 	var rs []rival
 	add := func(e entry) {
-		for _, p := range [...]place{{"name", e.Name}, {"address", e.Gossip}} {
-			for _, other := range held[p] {
-				if other.ID() != e.ID() {
-					rs = append(rs, rival{e, other})
-					return
-				}
+		for _, others := range [...][]entry{byName[e.Name], byAddress[e.Gossip]} {
+			if i := slices.IndexFunc(others, e.meets); i >= 0 {
+				rs = append(rs, rival{e, others[i]})
+				return
 			}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	firstEphemeral uint16 = 32768 // of the ports that the kernel gives
-	maxBacklog            = 128   // connections that wait for Accept; a dial past that waits
+	firstEphemeral = uint16(32768) // of the ports that the kernel gives
+	maxBacklog     = 128           // connections that wait for Accept; a dial past that waits
 )
 
 // A Host is one process at one address. Methods are safe for concurrent use.

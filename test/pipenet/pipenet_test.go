@@ -68,6 +68,14 @@ func wantErr(t *testing.T, call string, err, want error) {
 	}
 }
 
+// ok checks the error of a call that cannot fail here.
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // after calls f in a goroutine and returns its error, to be received.
 func after(f func() error) <-chan error {
 	ch := make(chan error, 1)
@@ -150,7 +158,7 @@ func TestClose(t *testing.T) {
 		bubble(t, func(t *testing.T, _ *Net, a, _ *Host, ln net.Listener) {
 			near, far := connect(t, a, ln)
 			write(t, near, "bye")
-			near.Close()
+			ok(t, near.Close())
 			if b, err := io.ReadAll(far); string(b) != "bye" || err != nil {
 				t.Fatalf("ReadAll = %q, %v", b, err)
 			}
@@ -161,7 +169,7 @@ func TestClose(t *testing.T) {
 	t.Run("who writes to a closed end is reset", func(t *testing.T) {
 		bubble(t, func(t *testing.T, _ *Net, a, _ *Host, ln net.Listener) {
 			near, far := connect(t, a, ln)
-			far.Close()
+			ok(t, far.Close())
 			write(t, near, "too late") // the kernel cannot know yet
 			_, err := near.Write([]byte("x"))
 			wantErr(t, "Write", err, syscall.ECONNRESET)
@@ -171,7 +179,7 @@ func TestClose(t *testing.T) {
 		bubble(t, func(t *testing.T, _ *Net, a, _ *Host, ln net.Listener) {
 			near, far := connect(t, a, ln)
 			write(t, near, "unread")
-			far.Close()
+			ok(t, far.Close())
 			wantErr(t, "Read", readByte(near)(), syscall.ECONNRESET)
 		})
 	})
@@ -181,7 +189,7 @@ func TestClose(t *testing.T) {
 			read := after(readByte(near))
 			wrote := after(func() error { _, err := near.Write(make([]byte, 2*maxInFlight)); return err })
 			synctest.Wait()
-			near.Close()
+			ok(t, near.Close())
 			wantErr(t, "Read", <-read, net.ErrClosed)
 			wantErr(t, "Write", <-wrote, net.ErrClosed)
 		})
@@ -192,7 +200,7 @@ func TestDeadlines(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *Net, a, _ *Host, ln net.Listener) {
 		near, far := connect(t, a, ln)
 		start := time.Now()
-		near.SetReadDeadline(start.Add(time.Second))
+		ok(t, near.SetReadDeadline(start.Add(time.Second)))
 		err := readByte(near)()
 		wantErr(t, "Read", err, os.ErrDeadlineExceeded)
 		var ne net.Error
@@ -202,11 +210,11 @@ func TestDeadlines(t *testing.T) {
 		if d := time.Since(start); d != time.Second {
 			t.Errorf("Read waited %v, want 1s", d)
 		}
-		near.SetReadDeadline(time.Time{})
+		ok(t, near.SetReadDeadline(time.Time{}))
 		write(t, far, "x")
 		wantRead(t, near, "x")
 
-		near.SetWriteDeadline(time.Now().Add(time.Second))
+		ok(t, near.SetWriteDeadline(time.Now().Add(time.Second)))
 		n, err := near.Write(make([]byte, 2*maxInFlight))
 		wantErr(t, "Write", err, os.ErrDeadlineExceeded)
 		if n != maxInFlight {
@@ -219,7 +227,7 @@ func TestDeadlines(t *testing.T) {
 		}
 		pending := after(readByte(near))
 		stillWaits(t, "Read", pending)
-		near.SetDeadline(time.Now())
+		ok(t, near.SetDeadline(time.Now()))
 		wantErr(t, "Read", <-pending, os.ErrDeadlineExceeded)
 	})
 }
@@ -232,7 +240,7 @@ func TestDialIsRefusedWhereNobodyListens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ln.Close()
+		ok(t, ln.Close())
 		wantErr(t, "Read on a connection that was never accepted", readByte(waiting)(), syscall.ECONNRESET)
 		_, err = a.Dial(t.Context(), "tcp", ipB+":7000")
 		wantErr(t, "Dial after Close", err, syscall.ECONNREFUSED)
@@ -420,7 +428,7 @@ func TestFreeze(t *testing.T) {
 		wantRead(t, near, "left before")
 
 		write(t, near, "x") // the kernel of b takes it
-		far.SetReadDeadline(time.Now().Add(time.Second))
+		ok(t, far.SetReadDeadline(time.Now().Add(time.Second)))
 		read := after(readByte(far))
 		wrote := after(func() error { _, err := far.Write([]byte("late")); return err })
 		accept := after(func() error { _, err := ln.Accept(); return err })
@@ -446,14 +454,14 @@ func TestFreeze(t *testing.T) {
 		}
 		wantErr(t, "Dial", <-dial, syscall.ECONNREFUSED)
 		wantRead(t, near, "late")
-		far.SetReadDeadline(time.Time{})
+		ok(t, far.SetReadDeadline(time.Time{}))
 		wantRead(t, far, "x")
 		for range maxPackets {
 			if _, _, err := pb.ReadFrom(make([]byte, 1)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		pb.SetReadDeadline(time.Now())
+		ok(t, pb.SetReadDeadline(time.Now()))
 		_, _, err = pb.ReadFrom(make([]byte, 1))
 		wantErr(t, "ReadFrom past what the socket holds", err, os.ErrDeadlineExceeded)
 	})
@@ -547,7 +555,7 @@ func TestPackets(t *testing.T) {
 		wantErr(t, "WriteTo of too much", err, syscall.EMSGSIZE)
 		receive := after(func() error { _, _, err := pb.ReadFrom(make([]byte, 1)); return err })
 		stillWaits(t, "ReadFrom", receive)
-		pb.Close()
+		ok(t, pb.Close())
 		wantErr(t, "ReadFrom", <-receive, net.ErrClosed)
 	})
 }
