@@ -118,6 +118,7 @@ func (m *Manager) send(e *entry, a *owner.Action, in *inbound) {
 // changed sends the new header to members that this one is comparing with: the
 // series may have passed this session already. e.mu must be held.
 func (m *Manager) changed(e *entry) {
+	e.era = m.era.Load()
 	if m.comparing.Load() == 0 {
 		return
 	}

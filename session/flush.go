@@ -190,7 +190,22 @@ func (m *Manager) settle(ctx context.Context, s *Session, last bool) error {
 	s.changes, s.idle, s.out = nil, 0, true
 	s.mu.Unlock()
 	m.submit(e, &ev)
-	return m.await(ctx, s, e, c)
+	err := m.await(ctx, s, e, c)
+	if errors.Is(err, errUnsafe) {
+		s.restore(ev.Changes)
+	}
+	return err
+}
+
+// restore takes back changes that a flush has not made safe, for the next one.
+func (s *Session) restore(changes owner.Changes) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range changes {
+		if _, newer := s.changes[c.Key]; !newer && !s.over {
+			s.change(c.Key, c.Value)
+		}
+	}
 }
 
 // submit gives the session an event of a request.

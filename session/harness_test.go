@@ -133,6 +133,15 @@ type farm struct {
 	boots uint32
 	cfg   Config // what all of them have
 	app   http.Handler
+	skew  map[string]time.Duration // of the members' clocks
+}
+
+// use has all members serve h from now on.
+func (f *farm) use(h http.HandlerFunc) {
+	f.app = h
+	for _, n := range f.nodes {
+		n.h = n.m.Handler(h)
+	}
 }
 
 type node struct {
@@ -152,6 +161,9 @@ func newFarm(t *testing.T, cfg Config, names ...string) *farm {
 	codec, err := cookie.New(cookie.Config{Keys: [][]byte{bytes.Repeat([]byte{7}, 32)}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if cfg.SweepInterval == 0 {
+		cfg.SweepInterval = time.Second
 	}
 	f := &farm{t: t, net: pipenet.New(), dir: newDirectory(), codec: codec, nodes: map[string]*node{}, cfg: cfg}
 	f.app = http.HandlerFunc(demo)
@@ -180,6 +192,7 @@ func (f *farm) start(name string) *node {
 	cfg := f.cfg
 	cfg.Cluster, cfg.Codec, cfg.Listener = &seat{f.dir, n.self}, f.codec, ln
 	cfg.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return n.host.Dial(ctx, "tcp", addr) }
+	cfg.Now = func() time.Time { return time.Now().Add(f.skew[name]) }
 	cfg.Keys = [][]byte{bytes.Repeat([]byte{9}, 32)}
 	if os.Getenv("SESSION_LOG") != "" {
 		cfg.Log = zerolog.New(os.Stderr).With().Str("at", name).Logger()
@@ -262,12 +275,18 @@ func (r reply) pair() string { return r.Primary + "!" + r.Secondary }
 // get asks a member, with the cookie that the browser has.
 func (b *browser) get(n *node, path string) reply {
 	b.t.Helper()
+	return b.through(n.h, n, path)
+}
+
+// through is get by another handler of that member.
+func (b *browser) through(h http.Handler, n *node, path string) reply {
+	b.t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	if b.value != "" {
 		r.Header.Set("Cookie", "JSESSIONID="+b.value)
 	}
 	w := httptest.NewRecorder()
-	n.h.ServeHTTP(w, r)
+	h.ServeHTTP(w, r)
 	res := w.Result()
 	out := reply{code: res.StatusCode, header: res.Header, body: w.Body.String()}
 	if strings.HasPrefix(out.body, "{") {

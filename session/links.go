@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"maps"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type link struct {
 	told     bool       // since then its sessions were told that it is lost,
 	toldGone bool       // and that it is gone
 	met      int64      // tombstones from before this uptime are known there
+	era      uint64     // Manager.era after the last connection that was up ended; 0 before
 }
 
 // A frame waits for a connection to come up.
@@ -151,19 +153,42 @@ func (p peers) Open(c *peer.Conn) func() error {
 	l.gone.Store(false)
 	l.mu.Lock()
 	l.conn, l.up, l.held, l.since, l.told, l.toldGone = c, false, nil, 0, false, false
-	met := l.met
+	met, era := l.met, l.era
 	l.mu.Unlock()
+	if met == 0 && m.fresh(l.id) {
+		era = math.MaxUint64
+	}
 	m.comparing.Add(1)
-	return func() error { return m.series(c, l.id, met) }
+	return func() error { return m.series(c, l.id, met, era) }
 }
 
-// series sends the headers of all sessions that concern p, and the tombstones
-// that it may not know (C2).
-func (m *Manager) series(c *peer.Conn, p owner.Member, met int64) error {
+// fresh reports whether this member or p has just begun, so that no branch of a
+// session can be with it.
+func (m *Manager) fresh(p owner.Member) bool {
+	m.mu.Lock()
+	starting := m.state == cluster.Starting
+	m.mu.Unlock()
+	for _, c := range m.cluster.Members() {
+		if ownerMember(c) == p {
+			return starting || c.State == cluster.Starting
+		}
+	}
+	return starting
+}
+
+// series sends the headers that p must have seen before it counts as connected
+// (C2): of the sessions that concern the two; of those whose pair has changed
+// since they were connected last, for such a branch may be with others by now;
+// and of the tombstones that p may not know.
+func (m *Manager) series(c *peer.Conn, p owner.Member, met int64, era uint64) error {
 	var err error
 	m.table.each(func(e *entry) bool {
 		e.mu.Lock()
-		if e.machine.Concerns(p) && (e.buried == 0 || e.buried >= met) {
+		concerns := e.machine.Concerns(p)
+		if e.role == tombstone {
+			concerns = e.buried >= met
+		}
+		if concerns || e.role != nothing && e.era >= era {
 			err = c.Header(m.compare(e))
 		}
 		e.mu.Unlock()
@@ -177,7 +202,8 @@ func (m *Manager) series(c *peer.Conn, p owner.Member, met int64) error {
 
 // compare returns the header of what is held as a message. e.mu must be held.
 func (m *Manager) compare(e *entry) []byte {
-	return appendMessage(nil, e.id, &owner.Message{Kind: owner.Compare, Header: e.machine.Record().Header})
+	r := e.machine.Record()
+	return appendMessage(nil, e.id, &owner.Message{Kind: owner.Compare, Header: r.Header, Expiry: r.Expiry})
 }
 
 // Frame implements [peer.Handler].
@@ -244,6 +270,7 @@ func (p peers) Down(c *peer.Conn, _ error) {
 	l.mu.Lock()
 	if l.up {
 		l.met = max(1, m.uptime()-tombMargin.Milliseconds())
+		l.era = m.era.Add(1)
 	} else {
 		m.comparing.Add(-1)
 	}

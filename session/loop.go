@@ -78,6 +78,10 @@ const (
 	// lives and that cannot be reached.
 	patience = 5 * time.Second
 
+	// keepDialling is how long a member is dialled that gossip has lost: that
+	// proves nothing, and a refused dial does.
+	keepDialling = time.Minute
+
 	// forgetAfter is how long it is remembered how a member stood that is gone.
 	forgetAfter = time.Hour
 
@@ -116,6 +120,7 @@ func (m *Manager) run(ctx context.Context) {
 		}
 		if now := time.Now(); !now.Before(sweep) {
 			m.sweep()
+			m.follow()
 			sweep = now.Add(m.sweepInterval)
 		}
 		next = earliest(next, earliest(at, earliest(sweep, m.prepare())))
@@ -138,6 +143,12 @@ func (m *Manager) tell(id string, ev *owner.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m.step(e, ev, nil)
+}
+
+// A listing is a member that is or was to be dialled.
+type listing struct {
+	peer.Member
+	seen int64 // uptime when gossip last knew it
 }
 
 // others returns the members that hold sessions, without this one.
@@ -167,6 +178,19 @@ func (m *Manager) follow() {
 		}
 	}
 	m.able = running
+	now := m.uptime()
+	for _, l := range listed {
+		m.listed[l.ID] = listing{l, now}
+	}
+	for id, l := range m.listed {
+		switch {
+		case l.seen == now:
+		case now-l.seen > keepDialling.Milliseconds(), m.cluster.Gone(id.String()):
+			delete(m.listed, id)
+		default:
+			listed = append(listed, l.Member)
+		}
+	}
 	m.set.Members(listed)
 	for p, l := range m.links.snapshot() {
 		if m.cluster.Gone(p.String()) && !l.gone.Swap(true) {
@@ -240,14 +264,23 @@ func (m *Manager) sweep() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		m.expire(e)
-		if e.role == tombstone && !e.machine.Busy() && m.outlived(e) {
-			m.stats.roles[tombstone].Add(-1)
-			e.machine, e.role, e.buried = owner.Machine{}, nothing, 0
-			e.epoch, e.copies = owner.Epoch{}, nil
+		if e.role == tombstone && m.outlived(e) {
+			m.forget(e)
 		}
 		return true
 	})
 	m.reborn.sweep(time.Now())
+}
+
+// forget drops what is held, without a word to anybody, unless something is
+// under way. e.mu must be held.
+func (m *Manager) forget(e *entry) {
+	if e.machine.Busy() {
+		return
+	}
+	m.stats.roles[e.role].Add(-1)
+	e.machine, e.role, e.buried, e.heard = owner.Machine{}, nothing, 0, 0
+	e.epoch, e.copies = owner.Epoch{}, nil
 }
 
 // outlived reports whether a tombstone can be forgotten: no cookie of its
@@ -259,15 +292,21 @@ func (m *Manager) outlived(e *entry) bool {
 	return m.uptime()-e.buried >= m.lifetime.Milliseconds()
 }
 
-// expire ends the session if it is over. e.mu must be held.
+// expire ends the session if it is over. Only the primary can say that it is,
+// and tells the others; any other holder may have a copy that the session has
+// left behind, and drops just that. e.mu must be held.
 func (m *Manager) expire(e *entry) {
 	if e.role != primary && e.role != secondary {
 		return
 	}
 	r := e.machine.Record()
-	if over(r.Expiry, e.heard, m.clock(), e.role == primary) {
+	switch {
+	case !over(r.Expiry, e.heard, m.clock(), e.role == primary):
+	case e.role == primary:
 		m.stats.expired.Add(1)
 		m.step(e, &owner.Event{Kind: owner.Expire}, nil)
+	default:
+		m.forget(e)
 	}
 }
 

@@ -54,7 +54,8 @@ type Manager struct {
 	set       *peer.Set
 	table     *table
 	links     *links
-	comparing atomic.Int64 // connections between Open and Up or Down
+	comparing atomic.Int64  // connections between Open and Up or Down
+	era       atomic.Uint64 // counts the ends of connections
 	lastOp    atomic.Uint64
 	lastReign atomic.Uint32
 	stats     counters
@@ -67,7 +68,8 @@ type Manager struct {
 	stop    context.CancelFunc // ends run
 	running sync.WaitGroup     // run
 
-	able map[owner.Member]bool // run's own: who could hold copies when it last looked
+	able   map[owner.Member]bool // run's own: who could hold copies when it last looked
+	listed map[peer.ID]listing   // run's own
 
 	mu       sync.Mutex    // guards what follows; a leaf
 	state    cluster.State // what was announced: Starting, Running, Draining
@@ -101,7 +103,7 @@ func New(cfg Config) (*Manager, error) {
 		name: cfg.Cookie, param: cfg.Param, path: cfg.Path, secure: cfg.Secure, trustForwarded: cfg.TrustForwarded,
 		rewriting: cfg.URLRewriting, idleTimeout: cfg.IdleTimeout, lifetime: cfg.Lifetime, sweepInterval: cfg.SweepInterval, joinTimeout: cfg.JoinTimeout,
 		placement: cfg.Placement, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, onConflict: cfg.OnConflict, now: cfg.Now, log: cfg.Log,
-		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(),
+		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(), listed: map[peer.ID]listing{},
 		works:     sync.Pool{New: func() any { return new(work) }},
 		scratches: sync.Pool{New: func() any { return new(cookie.Scratch) }},
 		bodies:    sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }},

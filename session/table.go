@@ -20,6 +20,7 @@ type entry struct {
 	heard   int64 // when an access was last heard of, in milliseconds of Config.Now
 	buried  int64 // when the tombstone came, in milliseconds of Manager.uptime; 0 without
 	role    role
+	era     uint64         // Manager.era when the pair changed last
 	epoch   owner.Epoch    // of the record, as it was after the last step
 	copies  []owner.Member // likewise
 }
