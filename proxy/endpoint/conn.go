@@ -59,7 +59,7 @@ func (c *Conn) ReadReply(rep *http1.Reply, to http1.Method) *Failure {
 
 // CopyBody sends out and the rest of a request's body, as [http1.Conn.CopyBody]
 // does. rerr is the fault of the source.
-func (c *Conn) CopyBody(out *http1.Out, f http1.Framing, src http1.Source) (n int64, rerr error, fail *Failure) { //nolint:revive // two sides fail apart
+func (c *Conn) CopyBody(out *http1.Out, f http1.Framing, src http1.Source) (n int64, rerr error, fail *Failure) { //nolint:staticcheck // rerr is the source's fault, fail the member's
 	n, rerr, werr := c.wire.CopyBody(out, f, src)
 	c.sent.Add(n)
 	if werr != nil {

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -188,38 +189,29 @@ func New(cfg Config) (*Endpoint, error) {
 		address:      cfg.Address,
 		dial:         cfg.Dial,
 		probe:        probeRequest(cfg),
-		connect:      or(cfg.ConnectTimeout, defaultConnect),
+		connect:      cmp.Or(cfg.ConnectTimeout, defaultConnect),
 		connectProbe: cfg.ConnectProbe,
 		prepost:      cfg.Prepost,
-		probeAfter:   or(cfg.ProbeAfter, defaultProbeAfter),
-		probeTimeout: or(cfg.ProbeTimeout, defaultProbe),
-		retries:      or(cfg.Retries, 1),
-		interval:     or(cfg.RetryInterval, defaultInterval),
-		acquire:      or(cfg.AcquireTimeout, defaultAcquire),
+		probeAfter:   cmp.Or(cfg.ProbeAfter, defaultProbeAfter),
+		probeTimeout: cmp.Or(cfg.ProbeTimeout, defaultProbe),
+		retries:      cmp.Or(cfg.Retries, 1),
+		interval:     cmp.Or(cfg.RetryInterval, defaultInterval),
+		acquire:      cmp.Or(cfg.AcquireTimeout, defaultAcquire),
 		idleTime:     cfg.IdleTimeout,
 		age:          cfg.MaxAge,
-		maxIdle:      or(cfg.MaxIdle, or(cfg.MaxConns, defaultMaxIdle)),
+		maxIdle:      cmp.Or(cfg.MaxIdle, cfg.MaxConns, defaultMaxIdle),
 		minIdle:      cfg.MinIdle,
 		wire: http1.ConnConfig{
 			Buffers:      cfg.Buffers,
 			Limits:       cfg.Limits,
 			ReadTimeout:  shorter(cfg.SocketTimeout, cfg.ReplyTimeout),
-			WriteTimeout: max(0, or(cfg.WriteTimeout, or(cfg.SocketTimeout, defaultWrite))),
+			WriteTimeout: max(0, cmp.Or(cfg.WriteTimeout, cfg.SocketTimeout, defaultWrite)),
 		},
 	}
 	if cfg.MaxConns > 0 {
 		e.slots = make(chan struct{}, cfg.MaxConns)
 	}
 	return e, nil
-}
-
-// or is v, or def if v is zero.
-func or[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // shorter is the shorter one of two limits of which zero is none.

@@ -130,12 +130,12 @@ func TestClosedWhileKept(t *testing.T) {
 			nc := m.conns[0]
 			switch how {
 			case "closed":
-				nc.Close()
+				_ = nc.Close()
 			case "reset":
-				nc.(*net.TCPConn).SetLinger(0)
-				nc.Close()
+				_ = nc.(*net.TCPConn).SetLinger(0)
+				_ = nc.Close()
 			default:
-				io.WriteString(nc, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n")
+				_, _ = io.WriteString(nc, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n")
 			}
 			m.mu.Unlock()
 			kept := e.kept[0]
@@ -164,7 +164,7 @@ func TestDroppedOnKept(t *testing.T) {
 		})
 		e := b.endpoint(t, Config{})
 		succeed(t, e)
-		f := fail(t, e, getRequest, Dropped)
+		f := fail(t, e, Dropped)
 		if !f.Kept || f.Received != 0 || f.Sent != int64(len(getRequest)) || f.Kind.NothingSent() {
 			t.Errorf("the failure is %+v", f)
 		}
@@ -213,14 +213,14 @@ func TestFailures(t *testing.T) {
 
 func sayAndClose(s string) func(*member, net.Conn, *http1.Conn, *http1.Request) bool {
 	return func(_ *member, nc net.Conn, _ *http1.Conn, _ *http1.Request) bool {
-		io.WriteString(nc, s)
+		_, _ = io.WriteString(nc, s)
 		return false
 	}
 }
 
 func sayAndWait(s string) func(*member, net.Conn, *http1.Conn, *http1.Request) bool {
 	return func(m *member, nc net.Conn, c *http1.Conn, req *http1.Request) bool {
-		io.WriteString(nc, s)
+		_, _ = io.WriteString(nc, s)
 		return silent(m, nc, c, req)
 	}
 }
@@ -252,8 +252,8 @@ func TestSlowReply(t *testing.T) {
 func TestRefused(t *testing.T) {
 	ln := listen(t)
 	e := newEndpoint(t, Config{Address: ln.Addr().String()})
-	ln.Close()
-	f := fail(t, e, getRequest, Refused)
+	_ = ln.Close()
+	f := fail(t, e, Refused)
 	if !f.Kind.NothingSent() || f.Tries != 1 || !errors.Is(f, syscall.ECONNREFUSED) {
 		t.Errorf("the failure is %+v", f)
 	}
@@ -262,10 +262,10 @@ func TestRefused(t *testing.T) {
 func TestRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t)
-		b.ln.Close()
+		_ = b.ln.Close()
 		e := b.endpoint(t, Config{Retries: 3, RetryInterval: time.Second})
 		begun := time.Now()
-		if f := fail(t, e, getRequest, Refused); f.Tries != 3 {
+		if f := fail(t, e, Refused); f.Tries != 3 {
 			t.Errorf("%d tries, want 3", f.Tries)
 		}
 		if d := time.Since(begun); d != 2*time.Second {
@@ -315,7 +315,7 @@ func TestBlackhole(t *testing.T) {
 		b.net.Cut("10.0.0.1", "10.0.0.2")
 		for _, limit := range []time.Duration{time.Second, 501 * time.Millisecond} {
 			begun := time.Now()
-			fail(t, e, getRequest, ConnectTimeout)
+			_ = fail(t, e, ConnectTimeout)
 			if d := time.Since(begun); d > limit {
 				t.Errorf("the failure took %v, want at most %v", d, limit)
 			}
@@ -375,7 +375,7 @@ func TestProbeAnswers(t *testing.T) {
 				if req.Form != http1.FormAsterisk {
 					return say(okReply)(m, nc, c, req)
 				}
-				io.WriteString(nc, tt.answer)
+				_, _ = io.WriteString(nc, tt.answer)
 				return !tt.closes
 			})
 			e := b.endpoint(t, Config{Prepost: 700 * time.Millisecond})
@@ -450,7 +450,7 @@ func TestBusy(t *testing.T) {
 			t.Fatal(f)
 		}
 		begun := time.Now()
-		if f := fail(t, e, getRequest, Busy); !f.Kind.NothingSent() {
+		if f := fail(t, e, Busy); !f.Kind.NothingSent() {
 			t.Errorf("%v: something was sent", f)
 		}
 		if d := time.Since(begun); d != time.Second {
@@ -530,7 +530,7 @@ func TestInterruptedTooLate(t *testing.T) {
 // reading, is heard.
 func TestEarlyReply(t *testing.T) {
 	m := serve(t, listen(t), func(_ *member, nc net.Conn, _ *http1.Conn, _ *http1.Request) bool {
-		io.WriteString(nc, "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig")
+		_, _ = io.WriteString(nc, "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig")
 		return false
 	})
 	e := newEndpoint(t, Config{Address: m.ln.Addr().String()})
@@ -587,12 +587,12 @@ func TestExpectContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t)
 		serve(t, b.ln, func(_ *member, nc net.Conn, _ *http1.Conn, req *http1.Request) bool {
-			io.WriteString(nc, "HTTP/1.1 100 Continue\r\n\r\n")
+			_, _ = io.WriteString(nc, "HTTP/1.1 100 Continue\r\n\r\n")
 			s, err := body(&req.Body)
 			if s != "abc" || err != nil {
 				t.Errorf("the member reads %q, %v", s, err)
 			}
-			io.WriteString(nc, okReply)
+			_, _ = io.WriteString(nc, okReply)
 			return true
 		})
 		e := b.endpoint(t, Config{})
@@ -727,7 +727,7 @@ func TestClose(t *testing.T) {
 		if s := e.Stats(); s.Open != 0 {
 			t.Errorf("after Close %d connections are open", s.Open)
 		}
-		fail(t, e, getRequest, Closed)
+		_ = fail(t, e, Closed)
 		if f := e.Probe(t.Context()); f == nil || f.Kind != Closed {
 			t.Errorf("Probe after Close = %v", f)
 		}
@@ -739,7 +739,7 @@ func TestUnknownHost(t *testing.T) {
 	e := newEndpoint(t, Config{Address: "member:80", Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.DNSError{Err: "no such host", Name: "member", IsNotFound: true}
 	}})
-	f := fail(t, e, getRequest, Unreachable)
+	f := fail(t, e, Unreachable)
 	if want := `endpoint: member:80: unreachable: lookup member: no such host`; f.Error() != want {
 		t.Errorf("Error() = %q, want %q", f.Error(), want)
 	}

@@ -80,7 +80,7 @@ func (k Kind) String() string {
 // A Failure is how an attempt at a member ended without a reply, or without the
 // rest of one. Functions here return it as such and not as an error, so that
 // nobody has to take it apart; nil means no failure.
-type Failure struct {
+type Failure struct { //nolint:errname // it is a result with a kind; functions do not return it as an error
 	Kind    Kind
 	Address string // of the member
 

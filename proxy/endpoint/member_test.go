@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -74,7 +75,7 @@ func (m *member) accept() {
 }
 
 func (m *member) converse(nc net.Conn) {
-	defer nc.Close()
+	defer func() { _ = nc.Close() }()
 	c := http1.NewConn(nc, http1.ConnConfig{Buffers: http1.NewBuffers(http1.BuffersConfig{})})
 	var req http1.Request
 	for c.ReadRequest(&req) == nil {
@@ -95,7 +96,7 @@ func (m *member) converse(nc net.Conn) {
 }
 
 func (m *member) stop() {
-	m.ln.Close()
+	_ = m.ln.Close()
 	m.closeConns()
 	m.wg.Wait()
 }
@@ -105,7 +106,7 @@ func (m *member) closeConns() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, nc := range m.conns {
-		nc.Close()
+		_ = nc.Close()
 	}
 }
 
@@ -182,7 +183,7 @@ func body(b *http1.Body) (string, error) {
 	var s strings.Builder
 	for {
 		p, err := b.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return s.String(), nil
 		}
 		if err != nil {
@@ -231,10 +232,10 @@ func succeed(t testing.TB, e *Endpoint) {
 	}
 }
 
-// fail wants a failure of kind k.
-func fail(t testing.TB, e *Endpoint, request string, k Kind) *Failure {
+// fail wants a GET to fail with kind k.
+func fail(t testing.TB, e *Endpoint, k Kind) *Failure {
 	t.Helper()
-	_, _, f := roundTrip(t, e, request)
+	_, _, f := roundTrip(t, e, getRequest)
 	if f == nil || f.Kind != k {
 		t.Fatalf("the failure is %v, want %v", f, k)
 	}

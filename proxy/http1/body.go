@@ -43,7 +43,6 @@ type Body struct {
 	left    int64 // of the length or of the current chunk
 	read    int64 // handed out
 	slack   int   // see chunkSlack
-	lines   int   // lines of the trailer, dropped ones too
 	trailer Head
 }
 

@@ -86,7 +86,8 @@ func (c *Conn) NetConn() net.Conn { return c.nc }
 func (c *Conn) Buffered() int { return c.w - c.r }
 
 // Await waits until there is something to read, holding no buffer meanwhile,
-// and reads it. It returns at once if something is buffered. The error is io.EOF
+// and reads it. It is a [Conn.Release] as well: the last head cannot be used
+// afterwards. It returns at once if something is buffered. The error is io.EOF
 // if the peer has closed the connection.
 func (c *Conn) Await() error {
 	c.Release()

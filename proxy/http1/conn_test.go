@@ -33,8 +33,8 @@ func TestAwaitHoldsNoBuffer(t *testing.T) {
 	if small, _ := bufs.Free(); small == 0 || c.buf != nil {
 		t.Errorf("after Release %d buffers are free, want all", small)
 	}
-	far.Close()
-	if err := c.Await(); err != io.EOF {
+	_ = far.Close()
+	if err := c.Await(); !errors.Is(err, io.EOF) {
 		t.Errorf("Await at the end = %v, want EOF", err)
 	}
 	if small, _ := bufs.Free(); small == 0 || c.buf != nil {
@@ -112,9 +112,9 @@ func inMemory(t *testing.T) (near, far net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ln.Close()
-		near.Close()
-		far.Close()
+		_ = ln.Close()
+		_ = near.Close()
+		_ = far.Close()
 	})
 	return near, far
 }
@@ -149,7 +149,7 @@ func TestLook(t *testing.T) {
 		if got := c.Look(); got != Quiet {
 			t.Errorf("Look behind the reply = %d", got)
 		}
-		far.Close()
+		_ = far.Close()
 		lookUntil(t, c, Closed)
 	})
 }
@@ -160,7 +160,7 @@ func TestLookReset(t *testing.T) {
 	if err := far.SetLinger(0); err != nil {
 		t.Fatal(err)
 	}
-	far.Close()
+	_ = far.Close()
 	lookUntil(t, c, Closed)
 }
 
@@ -178,7 +178,9 @@ func TestInterrupt(t *testing.T) {
 			t.Errorf("Await after Interrupt = %v", err)
 		}
 		c.Resume()
-		go far.Write([]byte("GET /x HTTP/1.1\r\nHost: x\r\n\r\n"))
+		if _, err := io.WriteString(far, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
 		if err := c.ReadRequest(&r); err != nil || string(r.Path) != "/x" {
 			t.Errorf("ReadRequest after Resume = %v, path %q", err, r.Path)
 		}
@@ -192,7 +194,7 @@ func TestReadTimeout(t *testing.T) {
 		c := NewConn(near, ConnConfig{Buffers: NewBuffers(BuffersConfig{}), ReadTimeout: 4 * time.Second})
 		go func() {
 			for _, b := range []byte("GET / HTTP/1.1\r\n") {
-				far.Write([]byte{b})
+				_, _ = far.Write([]byte{b})
 				time.Sleep(3900 * time.Millisecond)
 			}
 		}()
@@ -235,7 +237,7 @@ func TestReadDeadline(t *testing.T) {
 		if d := time.Since(begun); d != 10*time.Second {
 			t.Errorf("the time-out came after %v, want 10 s", d)
 		}
-		near.Close()
+		_ = near.Close()
 		<-stop
 	})
 }
@@ -280,7 +282,7 @@ func TestLinger(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 413") {
 		t.Errorf("the client reads %q, %v", got, err)
 	}
-	far.Close()
+	_ = far.Close()
 	if err := <-lingered; err != nil {
 		t.Errorf("Linger = %v", err)
 	}
@@ -295,13 +297,13 @@ func TestLongBodies(t *testing.T) {
 	for _, head := range []string{"Content-Length: 5000000", "Transfer-Encoding: chunked"} {
 		go func() {
 			chunked := strings.HasPrefix(head, "T")
-			io.WriteString(memberFar, "HTTP/1.1 200 OK\r\n"+head+"\r\n\r\n")
+			_, _ = io.WriteString(memberFar, "HTTP/1.1 200 OK\r\n"+head+"\r\n\r\n")
 			if chunked {
-				io.WriteString(memberFar, "4c4b40\r\n")
+				_, _ = io.WriteString(memberFar, "4c4b40\r\n")
 			}
-			io.WriteString(memberFar, strings.Repeat("0123456789", size/10))
+			_, _ = io.WriteString(memberFar, strings.Repeat("0123456789", size/10))
 			if chunked {
-				io.WriteString(memberFar, "\r\n0\r\n\r\n")
+				_, _ = io.WriteString(memberFar, "\r\n0\r\n\r\n")
 			}
 		}()
 		got := make(chan string)
@@ -376,8 +378,8 @@ func TestWatch(t *testing.T) {
 		if err := c.ReadRequest(&r); err != nil || string(r.Path) != "/2" {
 			t.Errorf("the next request is %q, %v", r.Path, err)
 		}
-		far.Close()
-		if err := c.Watch(); err != io.EOF {
+		_ = far.Close()
+		if err := c.Watch(); !errors.Is(err, io.EOF) {
 			t.Errorf("Watch at the end = %v, want EOF", err)
 		}
 	})

@@ -119,7 +119,7 @@ func (c *Conn) Linger(limit int64, d time.Duration) error {
 	c.SetReadDeadline(time.Now().Add(d))
 	for limit > 0 {
 		if err := c.fill(); err != nil {
-			return nil //nolint:nilerr // the end that was waited for, of whatever kind
+			return nil // the end that was waited for, of whatever kind
 		}
 		limit -= int64(c.w)
 		c.r, c.w = 0, 0

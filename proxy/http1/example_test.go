@@ -14,13 +14,13 @@ import (
 func Example() {
 	client, server := net.Pipe()
 	go func() {
-		fmt.Fprint(client, "GET /cart?item=17 HTTP/1.1\r\nHost: shop.test\r\n"+
+		_, _ = fmt.Fprint(client, "GET /cart?item=17 HTTP/1.1\r\nHost: shop.test\r\n"+
 			"Connection: X-Hop\r\nX-Hop: 1\r\nAccept: text/html\r\n\r\n")
 	}()
 
 	bufs := http1.NewBuffers(http1.BuffersConfig{})
 	c := http1.NewConn(server, http1.ConnConfig{Buffers: bufs})
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 
 	var req http1.Request
 	if err := c.ReadRequest(&req); err != nil {

@@ -113,7 +113,7 @@ func checkError(t *testing.T, err error) {
 		if refused.Status < 400 || http.StatusText(refused.Status) == "" {
 			t.Errorf("refused with status %d", refused.Status)
 		}
-	case err == io.EOF, err == io.ErrUnexpectedEOF, err == ErrHTTP2:
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, ErrHTTP2):
 	default:
 		t.Errorf("unexpected error %v", err)
 	}
@@ -153,7 +153,7 @@ func FuzzReplyHead(f *testing.F) {
 		if err != nil {
 			t.Fatalf("net/http refuses what we pass on, %q: %v", whole, err)
 		}
-		defer theirs.Body.Close()
+		defer func() { _ = theirs.Body.Close() }()
 		if theirs.StatusCode == http.StatusSwitchingProtocols {
 			return // its Body is the connection
 		}

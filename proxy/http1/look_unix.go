@@ -37,9 +37,9 @@ func (c *Conn) readOnce(fd uintptr) bool {
 	for {
 		n, err := syscall.Read(int(fd), buf)
 		switch {
-		case err == syscall.EINTR: //nolint:errorlint // a system call returns it bare
+		case err == syscall.EINTR:
 			continue
-		case err == syscall.EAGAIN: //nolint:errorlint // as above
+		case err == syscall.EAGAIN:
 			c.bufs.Put(buf)
 			return false
 		case err != nil:

@@ -136,6 +136,7 @@ func (r *Reply) finish(to Method) *Error {
 			err = f.transferEncoding(r.Value(i))
 		case NameConnection:
 			err = r.connection(i, &o, &names)
+		default:
 		}
 		if err != nil {
 			return err

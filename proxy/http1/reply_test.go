@@ -265,7 +265,7 @@ func TestBodyAsReader(t *testing.T) {
 		for {
 			n, err := r.Body.Read(p)
 			got = append(got, p[:n]...)
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {

@@ -253,6 +253,7 @@ func (r *Request) finish(b []byte) *Error {
 			r.TETrailers = r.TETrailers || hasItem(r.Value(i), "trailers")
 		case NameUpgrade:
 			r.Upgrade = true
+		default:
 		}
 		if err != nil {
 			return err
@@ -420,8 +421,8 @@ func validIPLiteral(b []byte) bool {
 
 // validRegName checks unreserved, sub-delims and percent-encoded bytes.
 func validRegName(b []byte) bool {
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
+	for i, c := range b {
+		switch {
 		case isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z':
 		case c == '-' || c == '.' || c == '_' || c == '~':
 		case c == '!' || c == '$' || c == '&' || c == '\'' || c == '(' || c == ')' ||

@@ -143,7 +143,7 @@ func TestRequestAccepted(t *testing.T) {
 			if err := c.ReadRequest(&r); err != nil || string(r.Path) != "/next" {
 				t.Errorf("%s, step %d: the request behind it is %q, %v; want /next", tt.name, step, r.Path, err)
 			}
-			if err := c.ReadRequest(&r); err != io.EOF {
+			if err := c.ReadRequest(&r); !errors.Is(err, io.EOF) {
 				t.Errorf("%s, step %d: at the end ReadRequest = %v, want EOF", tt.name, step, err)
 			}
 		}
@@ -275,7 +275,7 @@ func TestRequestCut(t *testing.T) {
 		if n == 0 {
 			want = io.EOF
 		}
-		if err != want {
+		if !errors.Is(err, want) {
 			t.Errorf("cut after %q: %v, want %v", in[:n], err, want)
 		}
 	}

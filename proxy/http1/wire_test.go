@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -54,7 +55,7 @@ func content(b *Body) (string, error) {
 	var got []byte
 	for {
 		p, err := b.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return string(got), nil
 		}
 		if err != nil {
@@ -74,7 +75,7 @@ func loopback(t testing.TB) (near, far *net.TCPConn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
+	defer func() { _ = ln.Close() }()
 	nc, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -84,8 +85,8 @@ func loopback(t testing.TB) (near, far *net.TCPConn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		nc.Close()
-		peer.Close()
+		_ = nc.Close()
+		_ = peer.Close()
 	})
 	return nc.(*net.TCPConn), peer.(*net.TCPConn)
 }
