@@ -5,60 +5,181 @@ import (
 	"strings"
 )
 
-// String returns the rule as `proxy check` shows it: pattern, worker, extensions
-// and what is special about it.
-func (r *Rule) String() string {
-	prefix := ""
-	if r.Disabled {
-		prefix = "-"
-	}
-	if r.Exclude {
-		prefix += "!"
-	}
-	return fmt.Sprintf("%s%s=%s%s", prefix, r.Pattern, r.Worker, r.Extensions.String())
+// An Explanation tells how a path came to its [Match].
+type Explanation struct {
+	Path  string // without scheme, host and query
+	Match Match
+
+	// Readings are the ways in which servers read the path: mostly one, none if
+	// it is refused before it is compared with anything.
+	Readings []Reading
 }
 
-// String returns the table of rules, one a line, in the order in which they are
-// tried, each with where it comes from.
-func (m *Map) String() string {
+// A Reading is one form in which a path was compared with the rules.
+type Reading struct {
+	Normal string // normal form; empty if it has none
+	Match  Match
+
+	// Steps are the rules in the order in which they were looked at: those that
+	// map, up to the first that matches; further ones that match too; and then
+	// the exclusions.
+	Steps []Step
+}
+
+// A Step is what one rule had to do with it.
+type Step struct {
+	Rule    *Rule
+	Matches bool // its pattern describes the path
+	Decides bool // because of it the match is what it is
+	Why     string
+}
+
+// Explain returns what [Map.Match] says of a path, and why. It also takes a whole
+// URI, of which it looks at the path.
+func (m *Map) Explain(uri string) Explanation {
+	e := Explanation{Path: pathOf(uri)}
+	path := []byte(e.Path)
+	e.Match, _ = m.Match(path)
+	doubts, o := m.survey(path)
+	if o != Mapped {
+		return e
+	}
+	for r := doubts; ; r = (r - 1) & doubts {
+		e.read(m, path, r)
+		if r == 0 {
+			return e
+		}
+	}
+}
+
+// pathOf returns the path of a URI.
+func pathOf(uri string) string {
+	uri, _, _ = strings.Cut(uri, "#")
+	uri, _, _ = strings.Cut(uri, "?")
+	scheme, rest, ok := strings.Cut(uri, "://")
+	if !ok || strings.Contains(scheme, "/") {
+		return uri
+	}
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		return rest[i:]
+	}
+	return "/"
+}
+
+// read adds one reading, unless it is there.
+func (e *Explanation) read(m *Map, path []byte, r reading) {
+	normal, ok := normalForm(nil, path, r)
+	if !ok {
+		normal = nil
+	}
+	for _, other := range e.Readings {
+		if other.Normal == string(normal) {
+			return
+		}
+	}
+	reading := Reading{Normal: string(normal), Match: Match{Outcome: Malformed}}
+	if ok {
+		reading.Match = m.find(normal)
+	}
+	if reading.Match.Outcome == Unmapped || reading.Match.Rule != nil {
+		reading.look(m, normal)
+	}
+	e.Readings = append(e.Readings, reading)
+}
+
+// look goes through all rules, one after the other.
+func (r *Reading) look(m *Map, path []byte) {
+	var first *Rule
+	for _, rule := range m.Rules {
+		if rule.Exclude {
+			continue
+		}
+		s := Step{Rule: rule, Matches: rule.glob.matches(path)}
+		switch {
+		case rule.Disabled && s.Matches:
+			s.Why = "would match, but is disabled"
+		case rule.Disabled:
+			s.Why = "is disabled"
+		case !s.Matches && rule.Exact():
+			s.Why = "is not equal"
+		case !s.Matches:
+			s.Why = "does not match"
+		case first == nil:
+			first = rule
+			s.Decides = r.Match.Rule == rule
+			s.Why = "matches, the first"
+		default:
+			s.Why = "matches too, but comes later: " + later(rule, first)
+		}
+		if s.Matches || first == nil {
+			r.Steps = append(r.Steps, s)
+		}
+	}
+	if first != nil {
+		r.exclude(m, path, first)
+	}
+}
+
+// exclude goes through all exclusions.
+func (r *Reading) exclude(m *Map, path []byte, first *Rule) {
+	for _, rule := range m.Rules {
+		if !rule.Exclude {
+			continue
+		}
+		s := Step{Rule: rule, Matches: rule.glob.matches(path)}
+		switch {
+		case rule.Disabled && s.Matches:
+			s.Why = "would exclude, but is disabled"
+		case rule.Disabled:
+			s.Why = "is disabled"
+		case !s.Matches:
+			s.Why = "does not exclude"
+		case rule.Worker != first.Worker && rule.Worker != everyWorker:
+			s.Why = "matches, but excludes from worker " + show(rule.Worker) + " only"
+		default:
+			s.Decides = r.Match.Rule == rule
+			s.Why = "excludes from worker " + show(first.Worker)
+		}
+		r.Steps = append(r.Steps, s)
+	}
+}
+
+// later returns why rule a comes behind rule b, which both match.
+func later(a, b *Rule) string {
+	switch {
+	case a.slashes() != b.slashes():
+		return fmt.Sprintf("fewer slashes, %d instead of %d", a.slashes(), b.slashes())
+	case len(a.Pattern) != len(b.Pattern):
+		return fmt.Sprintf("shorter, %d bytes instead of %d", len(a.Pattern), len(b.Pattern))
+	case a.Source != b.Source:
+		return "equal, but from a " + a.Source.String()
+	case a.Exact() != b.Exact():
+		return "equal, but with wildcards"
+	}
+	return "equal, but further down"
+}
+
+// String returns the explanation for people, in several lines.
+func (e Explanation) String() string {
 	var b strings.Builder
-	for _, r := range m.Rules {
-		fmt.Fprintf(&b, "%s:%d: %s\n", r.File, r.Line, r)
+	for _, r := range e.Readings {
+		switch r.Normal {
+		case "":
+			fmt.Fprintf(&b, "%s goes above the root\n", show(e.Path))
+		case e.Path:
+			fmt.Fprintf(&b, "%s is in normal form\n", show(e.Path))
+		default:
+			fmt.Fprintf(&b, "%s is compared as %s\n", show(e.Path), show(r.Normal))
+		}
+		for _, s := range r.Steps {
+			fmt.Fprintf(&b, "  %s:%d: %s: %s\n", s.Rule.File, s.Rule.Line, s.Rule, s.Why)
+		}
+	}
+	switch e.Match.Outcome {
+	case Mapped:
+		fmt.Fprintf(&b, "%s: worker %s%s\n", show(e.Path), e.Match.Worker, e.Match.Rule.Extensions.String())
+	default:
+		fmt.Fprintf(&b, "%s: %d, %s\n", show(e.Path), e.Match.Outcome.Status(), e.Match.Outcome)
 	}
 	return b.String()
-}
-
-// String returns what the outcome means, for people.
-func (o Outcome) String() string {
-	switch o {
-	case Unmapped:
-		return "not mapped: no rule matches"
-	case Mapped:
-		return "mapped"
-	case Excluded:
-		return "not mapped: excluded"
-	case Malformed:
-		return "refused: malformed, or above the root"
-	case Ambiguous:
-		return "refused: servers read this path in different ways, with different results"
-	case TooLong:
-		return fmt.Sprintf("not mapped: longer than %d bytes", maxPath)
-	case EncodedSlash:
-		return "not mapped: it has an encoded slash"
-	case Unsafe:
-		return `not mapped: it has a '%' or a '\' when it is decoded`
-	}
-	return fmt.Sprintf("Outcome(%d)", uint8(o))
-}
-
-// Status returns the status of the reply to a request that is not mapped, 400 or
-// 404, and 0 for Mapped.
-func (o Outcome) Status() int {
-	switch o {
-	case Mapped:
-		return 0
-	case Malformed, Ambiguous:
-		return 400
-	}
-	return 404
 }

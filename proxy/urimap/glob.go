@@ -1,73 +1,85 @@
 package urimap
 
-import (
-	"bytes"
-	"strings"
-)
+import "bytes"
 
 // wildcards are the characters of a pattern that stand for others.
 const wildcards = "*?"
 
-// A glob is a pattern, or what is left of one behind its directory, cut so that
-// most of the texts that do not match need two comparisons only.
+// A glob is a pattern, or what is left of one behind its directory, cut at every
+// '*'. Matching it takes one search for each piece between two of them: the
+// leftmost place is as good as any other, because the '*' behind it takes what is
+// left over. So there is no backtracking, whatever a client sends.
 type glob struct {
-	head   string // before the first wildcard
-	middle string // from the first wildcard to the last; empty if there is none
-	tail   string // behind the last wildcard
+	first  piece // s begins with it
+	middle []piece
+	last   piece // s ends with it; unused if there is no '*'
+	star   bool
+}
+
+// A piece is a part of a pattern that has no '*'.
+type piece struct {
+	text []byte
+	any  bool // it has a '?'
 }
 
 func newGlob(pattern string) glob {
-	first := strings.IndexAny(pattern, wildcards)
-	if first < 0 {
-		return glob{head: pattern}
+	var all []piece
+	for _, text := range bytes.Split([]byte(pattern), []byte{'*'}) {
+		all = append(all, piece{text, bytes.IndexByte(text, '?') >= 0})
 	}
-	last := strings.LastIndexAny(pattern, wildcards)
-	return glob{pattern[:first], pattern[first : last+1], pattern[last+1:]}
+	last := len(all) - 1
+	g := glob{first: all[0], star: last > 0}
+	if !g.star {
+		return g
+	}
+	g.last = all[last]
+	for _, p := range all[1:last] {
+		if len(p.text) > 0 {
+			g.middle = append(g.middle, p)
+		}
+	}
+	return g
 }
 
 // matches reports whether the pattern describes all of s.
 func (g *glob) matches(s []byte) bool {
-	rest := len(s) - len(g.head) - len(g.tail)
-	if rest < 0 || string(s[:len(g.head)]) != g.head || string(s[len(s)-len(g.tail):]) != g.tail {
+	rest := len(s) - len(g.first.text) - len(g.last.text)
+	if rest < 0 || rest > 0 && !g.star || !g.last.begins(s[len(s)-len(g.last.text):]) || !g.first.begins(s) {
 		return false
 	}
-	switch g.middle {
-	case "*":
-		return true
-	case "":
-		return rest == 0
+	s = s[len(g.first.text) : len(g.first.text)+rest]
+	for i := range g.middle {
+		at := g.middle[i].index(s)
+		if at < 0 {
+			return false
+		}
+		s = s[at+len(g.middle[i].text):]
 	}
-	return expand(g.middle, s[len(g.head):len(s)-len(g.tail)])
+	return true
 }
 
-// expand reports whether s can be had from p by replacing each '*' by any bytes
-// and each '?' by one. Only the last '*' that was met is ever tried again: an
-// earlier one could only give away what that one can take as well. So the time
-// is at most len(p)*len(s), whatever a client sends.
-func expand(p string, s []byte) bool {
-	star, begin := -1, 0 // the last '*' in p, and where in s that what is behind it is tried
-	i, j := 0, 0         // in p, in s
-	for j < len(s) {
-		switch {
-		case i < len(p) && p[i] == '*':
-			star, begin = i, j
-			i++
-		case i < len(p) && (p[i] == '?' || p[i] == s[j]):
-			i++
-			j++
-		case star < 0:
+// begins reports whether s, which is long enough, begins with the piece.
+func (p *piece) begins(s []byte) bool {
+	if !p.any {
+		return string(s[:len(p.text)]) == string(p.text)
+	}
+	for i, c := range p.text {
+		if c != '?' && c != s[i] {
 			return false
-		default:
-			begin++
-			if next := star + 1; next < len(p) && p[next] != '?' {
-				skip := bytes.IndexByte(s[begin:], p[next])
-				if skip < 0 {
-					return false
-				}
-				begin += skip
-			}
-			i, j = star+1, begin
 		}
 	}
-	return strings.Trim(p[i:], "*") == ""
+	return true
+}
+
+// index returns the first place of the piece in s, or -1.
+func (p *piece) index(s []byte) int {
+	if !p.any {
+		return bytes.Index(s, p.text)
+	}
+	for i := 0; i+len(p.text) <= len(s); i++ {
+		if p.begins(s[i:]) {
+			return i
+		}
+	}
+	return -1
 }

@@ -77,7 +77,7 @@ func (p *parser) read(r io.Reader) {
 		// ReadSlice returns a full buffer as it is: mod_jk's split of long lines.
 		raw, err := br.ReadSlice('\n')
 		if limited.N == 0 {
-			p.fail(line, "the file is larger than %d bytes", maxFile)
+			p.fail(0, "the file is larger than %d bytes", maxFile)
 			return
 		}
 		if len(raw) > 0 && !p.line(line, string(raw)) {

@@ -83,7 +83,7 @@ func resolve(dst, path []byte, params bool) ([]byte, bool) {
 		case "", ".":
 		case "..":
 			if len(dst) == 1 {
-				return dst, false
+				return dst[:0], false
 			}
 			dst = dst[:bytes.LastIndexByte(dst[:len(dst)-1], '/')+1]
 		default:

@@ -126,7 +126,7 @@ func (p *parser) add(r Rule) bool {
 
 // Exact reports whether the pattern has no wildcards, so that only a path equal
 // to it matches.
-func (r *Rule) Exact() bool { return r.glob.middle == "" }
+func (r *Rule) Exact() bool { return !strings.ContainsAny(r.Pattern, wildcards) }
 
 // slashes returns what rules are ordered by first.
 func (r *Rule) slashes() int { return strings.Count(r.Pattern, "/") }

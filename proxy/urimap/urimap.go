@@ -38,7 +38,7 @@ type Mount struct {
 	File     string // where the directive stands, for problems
 	Line     int
 	Worker   string
-	Patterns []string // as rules of the file, without prefixes, '|' and extensions
+	Patterns []string // as in the file, but without '|' and extensions
 }
 
 // Source is where a rule comes from.
