@@ -116,7 +116,7 @@ func (b *Body) next() ([]byte, error) {
 		b.ended = err == nil && b.left == 0
 		return p, err
 	case b.framing == UntilClose:
-		b.left = 1<<63 - 1
+		b.left = 1<<63 - 1 // whatever comes
 		p, err := b.data()
 		b.ended = err == io.EOF //nolint:errorlint // our own reads return it bare
 		return p, err
@@ -170,6 +170,9 @@ func (b *Body) Ready() bool {
 func (b *Body) data() ([]byte, error) {
 	c := b.c
 	if c.r == c.w {
+		if long := int64(c.bufs.big); b.left >= long && (b.framing != UntilClose || b.read >= long) {
+			c.widen()
+		}
 		if err := c.fill(); err != nil {
 			return nil, err
 		}

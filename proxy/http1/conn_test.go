@@ -384,3 +384,46 @@ func TestWatch(t *testing.T) {
 		}
 	})
 }
+
+// Long bodies are read with big buffers, and those go back.
+func TestWiden(t *testing.T) {
+	for _, head := range []string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n",
+		"HTTP/1.1 200 OK\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n493e0\r\n",
+	} {
+		want := strings.Repeat("0123456789", 30000)
+		tail := ""
+		if strings.Contains(head, "chunked") {
+			tail = "\r\n0\r\n\r\n"
+		}
+		c, _ := newScript(head+want+tail, 0)
+		var r Reply
+		if err := c.ReadReply(&r, MethodGet); err != nil {
+			t.Fatal(err)
+		}
+		longest := 0
+		var got strings.Builder
+		for {
+			p, err := r.Body.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			longest = max(longest, len(p))
+			got.Write(p)
+		}
+		if got.String() != want || longest < 32<<10 {
+			t.Errorf("%q: %d bytes, in pieces of at most %d", head, got.Len(), longest)
+		}
+		if string(r.Reason) != "OK" {
+			t.Errorf("%q: the head was overwritten: %q", head, r.Reason)
+		}
+		c.Release()
+		if small, large := c.bufs.Free(); c.buf != nil || c.held != nil || small+large < 2 {
+			t.Errorf("%q: %d and %d buffers are free", head, small, large)
+		}
+	}
+}
