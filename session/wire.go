@@ -15,18 +15,18 @@ import (
 //	message   kind and flags, id, then by kind:
 //	  Update      serial header version-base changes expiry       (delta: of header epoch and version)
 //	  Update      serial header version-base attrs expiry         (flag full)
-//	  Ack         serial about version
-//	  Refused     serial about reason header
+//	  Ack         serial about version                            (flag dead)
+//	  Refused     serial about reason header expiry
 //	  Ask         tag
-//	  Answer      tag header members
+//	  Answer      tag header expiry members
 //	  Take        tag cookie claim over about
 //	  Grant       tag header attrs expiry
-//	  No          tag header
+//	  No          tag header expiry
 //	  Forward     tag cookie about changes expiry
-//	  Forwarded   tag reason header
-//	  Compare     header about
+//	  Forwarded   tag reason header expiry
+//	  Compare     header expiry about
 //
-//	kind      1B: kind in the low half; flags full 0x10, new copy 0x20, now 0x40
+//	kind      1B: kind in the low half; flags full 0x10, new copy 0x20, now 0x40, dead 0x80
 //	id        1B length, then the bytes; length 0 stands for the 24 raw bytes of
 //	          which a new id is the base64 text
 //	tag       u op, u step
@@ -56,6 +56,7 @@ const (
 	flagFull    = 0x10
 	flagNewCopy = 0x20
 	flagNow     = 0x40
+	flagDead    = 0x80
 	kindMask    = 0x0f
 
 	headerHeld    = 1
@@ -86,6 +87,9 @@ func appendMessage(dst []byte, id string, m *owner.Message) []byte {
 	if m.Now {
 		first |= flagNow
 	}
+	if m.Kind == owner.Ack && m.Header.Dead {
+		first |= flagDead
+	}
 	dst = append(dst, first)
 	dst = appendID(dst, id)
 	switch m.Kind {
@@ -109,11 +113,11 @@ func appendMessage(dst []byte, id string, m *owner.Message) []byte {
 	case owner.Refused:
 		dst = binary.AppendUvarint(dst, uint64(m.Serial))
 		dst = append(appendEpoch(dst, m.About), byte(m.Reason))
-		dst = appendHeader(dst, &m.Header)
+		dst = appendExpiry(appendHeader(dst, &m.Header), m.Expiry)
 	case owner.Ask:
 		dst = appendTag(dst, m.Tag)
 	case owner.Answer:
-		dst = appendHeader(appendTag(dst, m.Tag), &m.Header)
+		dst = appendExpiry(appendHeader(appendTag(dst, m.Tag), &m.Header), m.Expiry)
 		dst = appendMembers(dst, m.Connected)
 	case owner.Take:
 		dst = appendEpoch(appendTag(dst, m.Tag), m.Cookie)
@@ -123,16 +127,16 @@ func appendMessage(dst []byte, id string, m *owner.Message) []byte {
 		dst = appendHeader(appendTag(dst, m.Tag), &m.Header)
 		dst = appendExpiry(appendAttrs(dst, m.Attrs), m.Expiry)
 	case owner.No:
-		dst = appendHeader(appendTag(dst, m.Tag), &m.Header)
+		dst = appendExpiry(appendHeader(appendTag(dst, m.Tag), &m.Header), m.Expiry)
 	case owner.Forward:
 		dst = appendEpoch(appendTag(dst, m.Tag), m.Cookie)
 		dst = appendEpoch(dst, m.About)
 		dst = appendExpiry(appendChanges(dst, m.Changes), m.Expiry)
 	case owner.Forwarded:
 		dst = append(appendTag(dst, m.Tag), byte(m.Reason))
-		dst = appendHeader(dst, &m.Header)
+		dst = appendExpiry(appendHeader(dst, &m.Header), m.Expiry)
 	case owner.Compare:
-		dst = appendEpoch(appendHeader(dst, &m.Header), m.About)
+		dst = appendEpoch(appendExpiry(appendHeader(dst, &m.Header), m.Expiry), m.About)
 	}
 	return dst
 }

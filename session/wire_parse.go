@@ -43,14 +43,14 @@ func (d *decoder) message(m *owner.Message) string {
 		d.update(m)
 	case owner.Ack:
 		m.Serial, m.About = d.u32(), d.epoch()
-		m.Header.Version = d.u64()
+		m.Header.Version, m.Header.Dead = d.u64(), first&flagDead != 0
 	case owner.Refused:
 		m.Serial, m.About, m.Reason = d.u32(), d.epoch(), d.reason()
-		m.Header = d.header()
+		m.Header, m.Expiry = d.header(), d.expiry()
 	case owner.Ask:
 		m.Tag = d.tag()
 	case owner.Answer:
-		m.Tag, m.Header, m.Connected = d.tag(), d.header(), d.members()
+		m.Tag, m.Header, m.Expiry, m.Connected = d.tag(), d.header(), d.expiry(), d.members()
 	case owner.Take:
 		m.Tag, m.Cookie = d.tag(), d.epoch()
 		if m.Claim = owner.Claim(d.u8()); m.Claim > owner.Disowned {
@@ -60,14 +60,14 @@ func (d *decoder) message(m *owner.Message) string {
 	case owner.Grant:
 		m.Tag, m.Header, m.Attrs, m.Expiry = d.tag(), d.header(), d.attrs(), d.expiry()
 	case owner.No:
-		m.Tag, m.Header = d.tag(), d.header()
+		m.Tag, m.Header, m.Expiry = d.tag(), d.header(), d.expiry()
 	case owner.Forward:
 		m.Tag, m.Cookie, m.About = d.tag(), d.epoch(), d.epoch()
 		m.Changes, m.Expiry = d.changes(), d.expiry()
 	case owner.Forwarded:
-		m.Tag, m.Reason, m.Header = d.tag(), d.reason(), d.header()
+		m.Tag, m.Reason, m.Header, m.Expiry = d.tag(), d.reason(), d.header(), d.expiry()
 	case owner.Compare:
-		m.Header, m.About = d.header(), d.epoch()
+		m.Header, m.Expiry, m.About = d.header(), d.expiry(), d.epoch()
 	default:
 		d.fail("kind")
 	}
@@ -77,7 +77,7 @@ func (d *decoder) message(m *owner.Message) string {
 // checkFlags refuses flags where they mean nothing.
 func (d *decoder) checkFlags(first byte, m *owner.Message) {
 	switch {
-	case first&^(kindMask|flagFull|flagNewCopy|flagNow) != 0,
+	case first&flagDead != 0 && m.Kind != owner.Ack,
 		(m.Full || m.NewCopy) && m.Kind != owner.Update,
 		m.NewCopy && !m.Full,
 		m.Now && m.Kind != owner.Ask && m.Kind != owner.Answer:

@@ -4,7 +4,12 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,9 +61,9 @@ func wireMessages() []struct {
 		m: owner.Message{
 			Kind: owner.Update, Serial: 5, Header: owner.Header{Epoch: epochA, Version: 300}, Base: 299,
 			Changes: owner.Changes{{Key: "counter", Value: []byte{0x18, 0x64}}},
-			Expiry:  owner.Expiry{Access: expiryA.Access},
+			Expiry:  owner.Expiry{Idle: expiryA.Idle, Access: expiryA.Access, End: expiryA.Access},
 		},
-		hex: "01" + wireIDHex + "05" + epochAHex + "ac02" + "01" + "01" + "07636f756e746572" + "03" + "1864" + "02" + "8080e682b966",
+		hex: "01" + wireIDHex + "05" + epochAHex + "ac02" + "01" + "01" + "07636f756e746572" + "03" + "1864" + "07" + "80bab703" + "8080e682b966" + "8080e682b966",
 	}, {
 		name: "update that changes nothing",
 		m:    owner.Message{Kind: owner.Update, Serial: 6, Header: owner.Header{Epoch: epochA, Version: 300}, Base: 300},
@@ -87,17 +92,21 @@ func wireMessages() []struct {
 		m:    owner.Message{Kind: owner.Ack, Serial: 5, About: epochA, Header: owner.Header{Version: 300}},
 		hex:  "02" + wireIDHex + "05" + epochAHex + "ac02",
 	}, {
+		name: "ack of a tombstone",
+		m:    owner.Message{Kind: owner.Ack, About: epochA, Header: owner.Header{Version: 300, Dead: true}},
+		hex:  "82" + wireIDHex + "00" + epochAHex + "ac02",
+	}, {
 		name: "refused",
 		m:    owner.Message{Kind: owner.Refused, Serial: 5, About: epochA, Reason: owner.Nothing},
-		hex:  "03" + wireIDHex + "05" + epochAHex + "02" + "00",
+		hex:  "03" + wireIDHex + "05" + epochAHex + "02" + "00" + "00",
 	}, {
 		name: "ask",
 		m:    owner.Message{Kind: owner.Ask, Tag: owner.Tag{Op: 200, Step: 1}},
 		hex:  "04" + wireIDHex + "c801" + "01",
 	}, {
 		name: "answer, now",
-		m:    owner.Message{Kind: owner.Answer, Now: true, Tag: owner.Tag{Op: 200, Step: 1}, Header: headerA, Connected: []owner.Member{memberB, memberA}},
-		hex:  "45" + wireIDHex + "c801" + "01" + headerAHex + "02" + memberBHex + memberAHex,
+		m:    owner.Message{Kind: owner.Answer, Now: true, Tag: owner.Tag{Op: 200, Step: 1}, Header: headerA, Expiry: expiryA, Connected: []owner.Member{memberB, memberA}},
+		hex:  "45" + wireIDHex + "c801" + "01" + headerAHex + expiryAHex + "02" + memberBHex + memberAHex,
 	}, {
 		name: "take",
 		m:    owner.Message{Kind: owner.Take, Tag: owner.Tag{Op: 1, Step: 2}, Cookie: epochA, Claim: owner.Disowned, Over: memberB, About: owner.Epoch{N: 1, Reign: owner.Reign{Boot: 7, Seq: 1}}},
@@ -112,24 +121,24 @@ func wireMessages() []struct {
 		hex:  "07" + wireIDHex + "01" + "02" + headerAHex + "01" + "07636f756e746572" + "0101" + expiryAHex,
 	}, {
 		name: "no",
-		m:    owner.Message{Kind: owner.No, Tag: owner.Tag{Op: 1, Step: 2}, Header: headerA},
-		hex:  "08" + wireIDHex + "01" + "02" + headerAHex,
+		m:    owner.Message{Kind: owner.No, Tag: owner.Tag{Op: 1, Step: 2}, Header: headerA, Expiry: expiryA},
+		hex:  "08" + wireIDHex + "01" + "02" + headerAHex + expiryAHex,
 	}, {
 		name: "forward",
 		m:    owner.Message{Kind: owner.Forward, Tag: owner.Tag{Op: 1, Step: 2}, Cookie: epochA, Changes: owner.Changes{{Key: "x", Value: []byte{9}}}, Expiry: expiryA},
 		hex:  "09" + wireIDHex + "01" + "02" + epochAHex + "00" + "01" + "0178" + "0209" + expiryAHex,
 	}, {
 		name: "forwarded",
-		m:    owner.Message{Kind: owner.Forwarded, Tag: owner.Tag{Op: 1, Step: 2}, Reason: owner.NotPrimary, Header: headerA},
-		hex:  "0a" + wireIDHex + "01" + "02" + "05" + headerAHex,
+		m:    owner.Message{Kind: owner.Forwarded, Tag: owner.Tag{Op: 1, Step: 2}, Reason: owner.NotPrimary, Header: headerA, Expiry: expiryA},
+		hex:  "0a" + wireIDHex + "01" + "02" + "05" + headerAHex + expiryAHex,
 	}, {
 		name: "compare",
-		m:    owner.Message{Kind: owner.Compare, Header: headerA},
-		hex:  "0b" + wireIDHex + headerAHex + "00",
+		m:    owner.Message{Kind: owner.Compare, Header: headerA, Expiry: expiryA},
+		hex:  "0b" + wireIDHex + headerAHex + expiryAHex + "00",
 	}, {
 		name: "compare: nothing held",
 		m:    owner.Message{Kind: owner.Compare, About: epochA},
-		hex:  "0b" + wireIDHex + "00" + epochAHex,
+		hex:  "0b" + wireIDHex + "00" + "00" + epochAHex,
 	}}
 }
 
@@ -192,7 +201,7 @@ func TestParseMessageRefuses(t *testing.T) {
 		{"nothing", "", "cut short"},
 		{"kind 0", "00" + wireIDHex, "kind"},
 		{"kind 12", "0c" + wireIDHex, "kind"},
-		{"a flag that is not known", "81" + wireIDHex, "flags"},
+		{"dead on an Update", "81" + wireIDHex, "flags"},
 		{"full on an Ask", "14" + wireIDHex + tag, "flags"},
 		{"new copy that is not full", "21" + wireIDHex + "05", "flags"},
 		{"now on an Update", "41" + wireIDHex + "05", "flags"},
@@ -203,8 +212,8 @@ func TestParseMessageRefuses(t *testing.T) {
 		{"number in a longer form", "04" + wireIDHex + "8100" + "02", "number"},
 		{"number that does not end", "04" + wireIDHex + strings.Repeat("ff", 11), "number"},
 		{"step of 33 bits", "04" + wireIDHex + "01" + "8080808010", "number"},
-		{"epoch counter of 33 bits", "0b" + wireIDHex + "00" + "818080801000000001" + "00", "epoch"},
-		{"zero epoch in the long form", "0b" + wireIDHex + "00" + "010000000000", "epoch"},
+		{"epoch counter of 33 bits", "0b" + wireIDHex + "00" + "00" + "818080801000000001" + "00", "epoch"},
+		{"zero epoch in the long form", "0b" + wireIDHex + "00" + "00" + "010000000000", "epoch"},
 		{"header flags without held", "08" + wireIDHex + tag + "02", "header flags"},
 		{"unknown header flag", "08" + wireIDHex + tag + "09", "header flags"},
 		{"held header with epoch zero", "08" + wireIDHex + tag + "01" + "00" + "01" + "00" + "00", "header"},
@@ -295,27 +304,30 @@ func drawMessage(t *rapid.T) (string, owner.Message) {
 		m.Expiry = drawExpiry(t)
 	case owner.Ack:
 		m.Serial, m.About, m.Header.Version = rapid.Uint32().Draw(t, "serial"), drawEpoch(t), rapid.Uint64().Draw(t, "version")
+		m.Header.Dead = rapid.Bool().Draw(t, "dead")
 	case owner.Refused:
 		m.Serial, m.About, m.Header = rapid.Uint32().Draw(t, "serial"), drawEpoch(t), drawHeader(t, false)
+		m.Expiry = drawExpiry(t)
 		m.Reason = owner.Reason(rapid.IntRange(0, int(owner.Invalidated)).Draw(t, "reason"))
 	case owner.Ask:
 		m.Tag, m.Now = tag, rapid.Bool().Draw(t, "now")
 	case owner.Answer:
 		m.Tag, m.Now, m.Header, m.Connected = tag, rapid.Bool().Draw(t, "now"), drawHeader(t, false), drawMembers(t)
+		m.Expiry = drawExpiry(t)
 	case owner.Take:
 		m.Tag, m.Cookie, m.About, m.Over = tag, drawEpoch(t), drawEpoch(t), drawMember(t)
 		m.Claim = owner.Claim(rapid.IntRange(0, int(owner.Disowned)).Draw(t, "claim"))
 	case owner.Grant:
 		m.Tag, m.Header, m.Attrs, m.Expiry = tag, drawHeader(t, false), drawAttrs(t), drawExpiry(t)
 	case owner.No:
-		m.Tag, m.Header = tag, drawHeader(t, false)
+		m.Tag, m.Header, m.Expiry = tag, drawHeader(t, false), drawExpiry(t)
 	case owner.Forward:
 		m.Tag, m.Cookie, m.About, m.Changes, m.Expiry = tag, drawEpoch(t), drawEpoch(t), drawChanges(t), drawExpiry(t)
 	case owner.Forwarded:
-		m.Tag, m.Header = tag, drawHeader(t, false)
+		m.Tag, m.Header, m.Expiry = tag, drawHeader(t, false), drawExpiry(t)
 		m.Reason = owner.Reason(rapid.IntRange(0, int(owner.Invalidated)).Draw(t, "reason"))
 	case owner.Compare:
-		m.Header, m.About = drawHeader(t, false), drawEpoch(t)
+		m.Header, m.Expiry, m.About = drawHeader(t, false), drawExpiry(t), drawEpoch(t)
 	}
 	return id, m
 }
@@ -424,5 +436,75 @@ func TestWireAllocations(t *testing.T) {
 	update := appendMessage(nil, wireID, &wireMessages()[0].m)
 	if n := testing.AllocsPerRun(100, func() { _, _, _ = parseMessage(update) }); n > 4 { // the id, the list, the value; the key's look-up
 		t.Errorf("parseMessage of one attribute allocates %v times", n)
+	}
+}
+
+// What the machine puts into a message must be what the wire carries; a field
+// that is left out would be lost without a sound. The machine's source is asked
+// which fields it sets, because no type says it.
+func TestWireCarriesWhatTheMachineSends(t *testing.T) {
+	carried := map[string]string{
+		"Update":    "Full NewCopy Serial Header Base Attrs Changes Expiry",
+		"Ack":       "Serial About Header",
+		"Refused":   "Serial About Reason Header Expiry",
+		"Ask":       "Tag Now",
+		"Answer":    "Tag Now Header Expiry Connected",
+		"Take":      "Tag Cookie Claim Over About",
+		"Grant":     "Tag Header Attrs Expiry",
+		"No":        "Tag Header Expiry",
+		"Forward":   "Tag Cookie About Changes Expiry",
+		"Forwarded": "Tag Reason Header Expiry",
+		"Compare":   "Header Expiry About",
+	}
+	files, err := filepath.Glob("owner/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := map[string]bool{}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			lit, _ := n.(*ast.CompositeLit)
+			if lit == nil {
+				return true
+			}
+			if typ, _ := lit.Type.(*ast.Ident); typ == nil || typ.Name != "Message" {
+				return true
+			}
+			var kind string
+			var fields []string
+			for _, e := range lit.Elts {
+				kv, _ := e.(*ast.KeyValueExpr)
+				if kv == nil {
+					t.Fatalf("%v: a message without names of fields", fset.Position(lit.Pos()))
+				}
+				field := kv.Key.(*ast.Ident).Name
+				if v, _ := kv.Value.(*ast.Ident); field == "Kind" && v != nil {
+					kind = v.Name
+				} else {
+					fields = append(fields, field)
+				}
+			}
+			if kind == "" {
+				return true // not sent as it is
+			}
+			sent[kind] = true
+			for _, field := range fields {
+				if !slices.Contains(strings.Fields(carried[kind]), field) {
+					t.Errorf("%v: %s with %s, which the wire does not carry", fset.Position(lit.Pos()), kind, field)
+				}
+			}
+			return true
+		})
+	}
+	if len(sent) != len(carried) {
+		t.Errorf("%d of %d kinds were found", len(sent), len(carried))
 	}
 }

@@ -108,7 +108,7 @@ func (c counted) Write(b []byte) (int, error) {
 }
 
 // Design 6: a counter request costs at most 350 B with TCP/IP headers. What
-// session sends for one is 55 bytes, and 35 come back.
+// session sends for one is 65 bytes, and 35 come back.
 func TestBytesPerAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n, writes atomic.Int64
@@ -135,15 +135,15 @@ func TestBytesPerAsk(t *testing.T) {
 		writes.Store(0)
 		const asks = 200
 		for range asks {
-			if _, err := c.Ask(make([]byte, 55)); err != nil {
+			if _, err := c.Ask(make([]byte, 65)); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
 		}
 		const headers = 52              // IPv4 and TCP with time stamps
 		packets := writes.Load() + asks // and a bare acknowledgement of the answer
-		if got := float64(n.Load()+packets*headers) / asks; got > 300 {
-			t.Errorf("%.1f bytes for a request, want at most 300", got)
+		if got := float64(n.Load()+packets*headers) / asks; got > 350 {
+			t.Errorf("%.1f bytes for a request, want at most 350", got)
 		} else {
 			t.Logf("%.1f bytes for a request, in %.2f writes", got, float64(writes.Load())/asks)
 		}
