@@ -323,7 +323,7 @@ func announced(ctx context.Context, cfg Config, bound netip.AddrPort) (netip.Add
 		}
 		return addrs[0], nil
 	case bound.Addr().IsUnspecified():
-		ip, err := privateAddress()
+		ip, err := PrivateAddress()
 		if err != nil {
 			return netip.AddrPort{}, fmt.Errorf("Config.Advertise is needed with Bind %q: %w", cfg.Bind, err)
 		}

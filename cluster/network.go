@@ -100,9 +100,9 @@ func (r resolver) resolve(ctx context.Context, hostport string) ([]netip.AddrPor
 	return addrs, nil
 }
 
-// privateAddress returns the first private address of this machine, which is
+// PrivateAddress returns the first private IPv4 address of this machine, which is
 // what a member announces that listens on all of them.
-func privateAddress() (netip.Addr, error) {
+func PrivateAddress() (netip.Addr, error) {
 	ifs, err := net.Interfaces()
 	if err != nil {
 		return netip.Addr{}, err

@@ -39,7 +39,10 @@ func run(ctx context.Context, signalled func(), args []string, getenv func(strin
 	if err != nil {
 		return err
 	}
-	n, err := newNode(cfg, stderr)
+	n, err := newNode(ctx, cfg, stderr)
+	if ctx.Err() != nil {
+		return nil // stopped while it was starting
+	}
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ type node struct {
 
 // newNode opens what cfg names and joins the cluster. Nothing is left open
 // when it fails.
-func newNode(cfg config, stderr io.Writer) (_ *node, err error) {
+func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err error) {
 	n := &node{cfg: cfg, stopping: make(chan struct{})}
 	level, err := zerolog.ParseLevel(cfg.LogLevel)
 	if err != nil {
@@ -63,7 +63,7 @@ func newNode(cfg config, stderr io.Writer) (_ *node, err error) {
 	}
 	listen := func(flag, addr string) (net.Listener, error) {
 		var lc net.ListenConfig
-		ln, err := lc.Listen(context.Background(), "tcp", addr)
+		ln, err := lc.Listen(ctx, "tcp", addr)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
@@ -83,18 +83,36 @@ func newNode(cfg config, stderr io.Writer) (_ *node, err error) {
 		}
 	}
 
+	httpAddr, err := announced("--listen", n.listener.Addr(), cfg.Advertise)
+	if err != nil {
+		return nil, err
+	}
+	replicationAddr, err := announced("--replication", replication.Addr(), cfg.Advertise)
+	if err != nil {
+		return nil, err
+	}
+	advertise := ""
+	if host, _, err := net.SplitHostPort(cfg.Gossip); err == nil && cfg.Advertise != "" && everyAddress(host) {
+		advertise = net.JoinHostPort(cfg.Advertise, "0")
+	}
 	n.cluster, err = cluster.New(cluster.Config{
 		Self: cluster.Member{
-			Name: cfg.Name, Boot: cluster.NewBoot(time.Now()), HTTP: n.listener.Addr().String(), Replication: replication.Addr().String(),
+			Name: cfg.Name, Boot: cluster.NewBoot(time.Now()), HTTP: httpAddr, Replication: replicationAddr,
 			Machine: cfg.Machine, Group: cfg.Group, SecondaryGroup: cfg.SecondaryGroup, State: cluster.Starting,
 		},
-		Bind: cfg.Gossip, Join: cfg.Join, Keys: k.gossip, Log: n.log,
+		Bind: cfg.Gossip, Advertise: advertise, Join: cfg.Join, Keys: k.gossip, Log: n.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--gossip: %w", err)
 	}
 	closers = append(closers, func() { n.cluster.Close() }) //nolint:errcheck // the start has failed already
 
+	// Alone it would take the sessions of members that it has not met for lost.
+	select {
+	case <-n.cluster.Sought():
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	placement := session.Hash
 	if cfg.Placement == "ring" {
 		placement = session.Ring
@@ -103,7 +121,7 @@ func newNode(cfg config, stderr io.Writer) (_ *node, err error) {
 		Cluster: n.cluster, Codec: codec, Listener: replication, Keys: k.replication,
 		Cookie: cfg.Cookie, Param: cfg.PathParam, URLRewriting: cfg.RewriteLinks, Secure: cfg.SecureCookie,
 		IdleTimeout: cfg.IdleTimeout, Lifetime: cfg.Lifetime, AckTimeout: cfg.AckTimeout,
-		JoinTimeout: joinTimeout(cfg), Placement: placement, Log: n.log,
+		Placement: placement, Log: n.log,
 	})
 	if err != nil {
 		return nil, err
@@ -125,13 +143,26 @@ func newNode(cfg config, stderr io.Writer) (_ *node, err error) {
 	return n, nil
 }
 
-// joinTimeout is how long a node that is to join others waits for the first of
-// them before it is ready alone.
-func joinTimeout(cfg config) time.Duration {
-	if len(cfg.Join) == 0 {
-		return 0
+// announced is the address under which others reach what listens at addr.
+func announced(flag string, addr net.Addr, advertise string) (string, error) {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil || !everyAddress(host) {
+		return addr.String(), err
 	}
-	return 5 * time.Second
+	if advertise == "" {
+		ip, err := cluster.PrivateAddress()
+		if err != nil {
+			return "", fmt.Errorf("%s %v: --advertise is needed: %w", flag, addr, err)
+		}
+		advertise = ip.String()
+	}
+	return net.JoinHostPort(advertise, port), nil
+}
+
+// everyAddress reports whether host stands for all addresses of the machine.
+func everyAddress(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
 func (n *node) adminRoutes(a *app) http.Handler {

@@ -9,7 +9,7 @@ type commands struct {
 	Demo    demoConfig  `cmd:"" help:"Start app nodes and a proxy on this machine, with keys made up, and say what to open and what to kill."`
 	Serve   serveConfig `cmd:"" help:"Serve: balance requests over the members of a workers file."`
 	Check   checkConfig `cmd:"" help:"Print what a workers file means, and each problem in it."`
-	Keygen  struct{}    `cmd:"" help:"Print a new key for a key file."`
+	Keygen  keygen      `cmd:"" help:"Print a new key for a key file, or put it into one."`
 	Version struct{}    `cmd:"" help:"Print the version."`
 	Health  health      `cmd:"" help:"Ask a health page; exit 0 if it is well, 1 if not."`
 }

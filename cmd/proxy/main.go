@@ -67,7 +67,7 @@ func run(ctx context.Context, e env) error {
 	case "check":
 		return c.Check.run(e)
 	case "keygen":
-		return keygen(e)
+		return c.Keygen.run(e)
 	case "version":
 		return version(e)
 	default:

@@ -6,16 +6,53 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"time"
 
 	"github.com/understudy-lb/understudy/keyfile"
 )
 
-// keygen prints a key file with one new key.
-func keygen(e env) error {
-	_, err := fmt.Fprintln(e.stdout, keyfile.Generate().Hex())
+// keygen makes a key.
+type keygen struct {
+	Out string `placeholder:"FILE" help:"Put the key into FILE instead, unless a key file is there already."`
+}
+
+func (k *keygen) run(e env) error {
+	key := keyfile.Generate().Hex()
+	if k.Out == "" {
+		_, err := fmt.Fprintln(e.stdout, key)
+		return err
+	}
+	err := writeNew(k.Out, []byte(key+"\n"))
+	if !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	// It may be run at every start, as by a container: what is there counts.
+	if _, err := keyfile.Read(k.Out); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	_, err = fmt.Fprintf(e.stderr, "proxy: keygen: %s has a key already and stays as it is\n", k.Out)
 	return err
+}
+
+// writeNew makes the file path with text, readable by its owner alone: whole or
+// not at all, and never in place of another one (an error that is os.ErrExist).
+func writeNew(path string, text []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) //nolint:errcheck // its other name is what counts
+	_, err = tmp.Write(text)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if err := errors.Join(err, tmp.Close()); err != nil {
+		return err
+	}
+	return os.Link(tmp.Name(), path)
 }
 
 // version prints what this program was built from.
