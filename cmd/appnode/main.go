@@ -40,10 +40,10 @@ func run(ctx context.Context, signalled func(), args []string, getenv func(strin
 		return err
 	}
 	n, err := newNode(ctx, cfg, stderr)
-	if ctx.Err() != nil {
-		return nil // stopped while it was starting
-	}
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it was told to stop while it was starting
+		}
 		return err
 	}
 	return n.serve(ctx, signalled)
