@@ -12,6 +12,11 @@ import (
 // network unfragmented, less our label.
 const udpBuffer = 1400 - len(gossipLabel)
 
+const (
+	suspicionMax = 4 // times the time of suspicion, if nobody else confirms it
+	awarenessMax = 4 // times ProbeInterval, when this member itself seems slow
+)
+
 // settings returns the configuration of memberlist. The timings are those of
 // Config; the rest is that of a local network.
 func settings(cfg Config, self entry, t *transport, d *delegate) (*memberlist.Config, error) {

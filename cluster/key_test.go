@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
@@ -147,6 +148,22 @@ func TestNewErrors(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestEveryAddress: what listens on all addresses announces a private one.
+func TestEveryAddress(t *testing.T) {
+	c, err := New(Config{Self: Member{Name: "a", Boot: 1}, Bind: ":0", Keys: [][]byte{keyOld}})
+	if err != nil {
+		if !strings.Contains(err.Error(), "Config.Advertise is needed") {
+			t.Fatal(err)
+		}
+		return // this machine has no private address
+	}
+	defer func() { _ = c.Close() }()
+	ap, err := netip.ParseAddrPort(c.Self().Gossip)
+	if err != nil || !ap.Addr().IsPrivate() || ap.Port() == 0 {
+		t.Errorf("announces %s, want a private address", c.Self().Gossip)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"unicode"
@@ -183,8 +184,8 @@ func decodeMeta(id, gossip string, meta []byte) (entry, error) {
 		return entry{}, err
 	}
 	e := entry{Member: Member{Name: name, Boot: boot, Gossip: gossip}}
-	if err := checkAddress(gossip); err != nil {
-		return entry{}, fmt.Errorf("gossip address: %w", err)
+	if ap, err := netip.ParseAddrPort(gossip); err != nil || ap.Port() == 0 || ap.Addr().IsUnspecified() || ap.Addr().IsMulticast() {
+		return entry{}, fmt.Errorf("nobody can be at the gossip address %.80q", gossip)
 	}
 	switch {
 	case len(meta) < metaFixed:

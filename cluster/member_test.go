@@ -18,7 +18,7 @@ func sample() entry {
 }
 
 func TestMetaRoundTrip(t *testing.T) {
-	for _, want := range []entry{sample(), {Member: Member{Name: "b", Boot: 1<<32 - 1, Gossip: "h:1"}}} {
+	for _, want := range []entry{sample(), {Member: Member{Name: "b", Boot: 1<<32 - 1, Gossip: "[::1]:1"}}} {
 		b, err := encodeMeta(want)
 		if err != nil {
 			t.Fatal(err)
@@ -75,29 +75,34 @@ func TestDecodeMetaRefuses(t *testing.T) {
 		}
 		return b
 	}
+	const ok = "10.0.0.1:7946"
 	tests := []struct {
 		name       string
 		id, gossip string
 		meta       []byte
 	}{
-		{"nothing", "a#7", "h:1", nil},
-		{"another version", "a#7", "h:1", append([]byte{2}, good[1:]...)},
-		{"cut in the middle", "a#7", "h:1", good[:len(good)-1]},
-		{"only the fixed part", "a#7", "h:1", good[:metaFixed]},
-		{"too long", "a#7", "h:1", append(bytes.Clone(good), make([]byte, metaMax)...)},
-		{"id without boot", "a", "h:1", good},
-		{"id with an odd boot", "a#07", "h:1", good},
-		{"id with a boot too large", "a#4294967296", "h:1", good},
-		{"id without name", "#7", "h:1", good},
-		{"id of nobody", "NONE#7", "h:1", good},
-		{"id that breaks the cookie", "a!b#7", "h:1", good},
-		{"id with a line break", "a\nb#7", "h:1", good},
-		{"gossip address without port", "a#7", "h", good},
-		{"HTTP address with a control character", "a#7", "h:1", with(func(e *entry) { e.HTTP = "h\r\n:1" })},
-		{"HTTP address without port", "a#7", "h:1", with(func(e *entry) { e.HTTP = "h" })},
-		{"replication port too large", "a#7", "h:1", with(func(e *entry) { e.Replication = "h:65536" })},
-		{"machine that is no text", "a#7", "h:1", with(func(e *entry) { e.Machine = "\xff" })},
-		{"group with a control character", "a#7", "h:1", with(func(e *entry) { e.Group = "\x1b[2J" })},
+		{"nothing", "a#7", ok, nil},
+		{"another version", "a#7", ok, append([]byte{2}, good[1:]...)},
+		{"cut in the middle", "a#7", ok, good[:len(good)-1]},
+		{"only the fixed part", "a#7", ok, good[:metaFixed]},
+		{"too long", "a#7", ok, append(bytes.Clone(good), make([]byte, metaMax)...)},
+		{"id without boot", "a", ok, good},
+		{"id with an odd boot", "a#07", ok, good},
+		{"id with a boot too large", "a#4294967296", ok, good},
+		{"id without name", "#7", ok, good},
+		{"id of nobody", "NONE#7", ok, good},
+		{"id that breaks the cookie", "a!b#7", ok, good},
+		{"id with a line break", "a\nb#7", ok, good},
+		{"gossip address without port", "a#7", "10.0.0.1", good},
+		{"gossip address with port 0", "a#7", "10.0.0.1:0", good},
+		{"gossip address that is a name", "a#7", "h:1", good},
+		{"gossip address of everybody", "a#7", "0.0.0.0:1", good},
+		{"gossip address of many", "a#7", "224.0.0.1:1", good},
+		{"HTTP address with a control character", "a#7", ok, with(func(e *entry) { e.HTTP = "h\r\n:1" })},
+		{"HTTP address without port", "a#7", ok, with(func(e *entry) { e.HTTP = "h" })},
+		{"replication port too large", "a#7", ok, with(func(e *entry) { e.Replication = "h:65536" })},
+		{"machine that is no text", "a#7", ok, with(func(e *entry) { e.Machine = "\xff" })},
+		{"group with a control character", "a#7", ok, with(func(e *entry) { e.Group = "\x1b[2J" })},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,7 +113,7 @@ func TestDecodeMetaRefuses(t *testing.T) {
 	}
 	b := bytes.Clone(good)
 	b[1] = 200
-	if e, err := decodeMeta("a#7", "h:1", b); err != nil || e.State != Starting {
+	if e, err := decodeMeta("a#7", ok, b); err != nil || e.State != Starting {
 		t.Errorf("unknown state: %v, %v; want Starting", e.State, err)
 	}
 }

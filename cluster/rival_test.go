@@ -260,18 +260,53 @@ func TestSameBootTwice(t *testing.T) {
 	})
 }
 
-// TestSameAddressAnnouncedTwice: a wrong Advertise; one of the two is held for
-// gone, and must be told.
+// TestSameAddressAnnouncedTwice: a wrong Advertise. Who has it is told, and
+// nobody else suffers.
 func TestSameAddressAnnouncedTwice(t *testing.T) {
 	bubble(t, func(w *world) {
-		a := w.start("a", ipA)
-		b := w.start("b", ipB, gossipAt(ipA))
-		w.meet(2*time.Second, a, b)
-		wrong, err := w.try(ipC, Config{Self: Member{Name: "c"}, Advertise: gossipAt(ipB), Join: []string{gossipAt(ipA)}})
+		a, b, c := w.trio()
+		wrong, err := w.try(ipD, Config{Self: Member{Name: "d"}, Advertise: gossipAt(ipB), Join: []string{gossipAt(ipA)}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.within(30*time.Second, "it is told", func() bool { return wrong.told() != "" })
+		var said string
+		w.within(2*time.Second, "it is told", func() bool { said = wrong.told(); return said != "" })
+		if !strings.Contains(said, gossipAt(ipB)) {
+			t.Errorf("error %q does not name the address", said)
+		}
+		time.Sleep(time.Minute)
+		w.meet(0, a, b, c)
+		for _, n := range []*node{a, b, c} {
+			if s := n.told(); s != "" {
+				t.Errorf("%s is told: %s", n.Self().Name, s)
+			}
+		}
+	})
+}
+
+// TestAdvertise: members that are reached elsewhere than where they listen meet,
+// and a restart is known for one although nobody is sure of its own address.
+func TestAdvertise(t *testing.T) {
+	bubble(t, func(w *world) {
+		start := func() *node {
+			n, err := w.try(ipA, Config{Self: Member{Name: "a"}, Bind: ":7946", Advertise: ipA + ":0", Join: []string{gossipAt(ipB)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		a := start()
+		b := w.start("b", ipB)
+		w.meet(3*time.Second, a, b)
+		if got := a.Self().Gossip; got != gossipAt(ipA) {
+			t.Errorf("a announces %s", got)
+		}
+		a.host.Kill()
+		a = start()
+		w.meet(time.Second, a, b)
+		if s := a.told(); s != "" {
+			t.Error(s)
+		}
 	})
 }
 

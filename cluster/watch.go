@@ -44,7 +44,7 @@ func (c *Cluster) watch(ctx context.Context) {
 func (c *Cluster) settle(ctx context.Context) {
 	for _, r := range c.view.conflicts() {
 		id := r.ID()
-		if r.Gossip == c.Self().Gossip {
+		if c.owned && r.Gossip == c.Self().Gossip {
 			c.depart(r) // we are what listens there
 			continue
 		}
@@ -94,11 +94,20 @@ func (c *Cluster) examine(ctx context.Context, r rival) {
 			c.delegate.tell(departure{r.ID(), left})
 		}
 	default:
-		self := c.entry()
-		if r.Name == self.Name && r.older(self) {
-			c.conflict(fmt.Errorf("cluster: member %q at %s: an older boot of that name is alive at %s: stop it, or give this one another name",
-				self.Name, self.Gossip, r.Gossip))
-		}
+		c.stays(r)
+	}
+}
+
+// stays tells this boot to stop if it is one too many, r being alive.
+func (c *Cluster) stays(r rival) {
+	self := c.entry()
+	switch {
+	case r.Gossip == self.Gossip:
+		c.conflict(fmt.Errorf("cluster: member %q announces %s, where member %q answers: Config.Advertise must be this member's own address",
+			self.Name, self.Gossip, r.ID()))
+	case r.Name == self.Name && r.older(self):
+		c.conflict(fmt.Errorf("cluster: member %q at %s: an older boot of that name is alive at %s: stop it, or give this one another name",
+			self.Name, self.Gossip, r.Gossip))
 	}
 }
 
