@@ -98,7 +98,8 @@ func newWorld(t *testing.T, http2 bool, o options) *world {
 		if h == nil {
 			h = counter
 		}
-		w.members[name] = newFake(t, w.net.Host(ip), name, h)
+		w.members[name] = newFake(t, w.net, ip, name, h)
+		w.net.Host(ip) // it is there, so that it refuses while nobody listens
 		if !slices.Contains(o.without, name) {
 			w.members[name].start()
 		}
@@ -287,7 +288,8 @@ func (c *rawConn) all() string {
 // A fake is a member that answers as a test wants, on the wire.
 type fake struct {
 	t       *testing.T
-	host    *pipenet.Host
+	net     *pipenet.Net
+	ip      string
 	name    string
 	handler handler
 
@@ -299,8 +301,8 @@ type fake struct {
 	done  sync.WaitGroup
 }
 
-func newFake(t *testing.T, host *pipenet.Host, name string, h handler) *fake {
-	return &fake{t: t, host: host, name: name, handler: h, open: map[net.Conn]struct{}{}}
+func newFake(t *testing.T, network *pipenet.Net, ip, name string, h handler) *fake {
+	return &fake{t: t, net: network, ip: ip, name: name, handler: h, open: map[net.Conn]struct{}{}}
 }
 
 // start lets the member listen, on port 8080 unless another address is given.
@@ -310,7 +312,7 @@ func (m *fake) start(address ...string) {
 	if len(address) > 0 {
 		at = address[0]
 	}
-	ln, err := m.host.Listen("tcp", at)
+	ln, err := m.net.Host(m.ip).Listen("tcp", at)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -333,7 +335,7 @@ func (m *fake) start(address ...string) {
 }
 
 // kill is kill -9.
-func (m *fake) kill() { m.host.Kill() }
+func (m *fake) kill() { m.net.Host(m.ip).Kill() }
 
 // stop ends everything.
 func (m *fake) stop() {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -287,13 +288,23 @@ func (x *exchange) survey(f *facts) {
 			break
 		}
 		f.others = x.lb.balancer.Usable(&x.round)
-		f.poisoned = x.p.suspects.add(x.req.MethodName, x.req.Path, x.ref.ID)
+		f.poisoned = x.p.suspects.add(x.req.MethodName, x.req.Path, x.session())
 		return
 	case failTimeout:
 	default:
 		return
 	}
-	f.poisoned = x.p.suspects.has(x.req.MethodName, x.req.Path, x.ref.ID)
+	f.poisoned = x.p.suspects.has(x.req.MethodName, x.req.Path, x.session())
+}
+
+// session tells the request's session from others. That of a plain value is what
+// stands before the first dot, wherever its routes lead now.
+func (x *exchange) session() []byte {
+	id := x.ref.ID
+	if i := bytes.IndexByte(id, '.'); i >= 0 && !x.ref.Signed {
+		return id[:i]
+	}
+	return id
 }
 
 // outcome is what the balancer is told of an attempt.
