@@ -117,12 +117,12 @@ func (r *reader) next() (Frame, int, error) {
 // twice of what is there.
 func (r *reader) fill(need int) error {
 	held := r.end - r.start
-	if held == 0 && len(r.buf) > keepBuffer {
-		r.buf = make([]byte, readBuffer)
-	}
 	if r.start > 0 {
 		copy(r.buf, r.buf[r.start:r.end])
 		r.start, r.end = 0, held
+	}
+	if held == 0 && len(r.buf) > keepBuffer {
+		r.buf = make([]byte, readBuffer)
 	}
 	if r.end == len(r.buf) {
 		grown := make([]byte, max(min(need, 2*len(r.buf)), len(r.buf)+1))

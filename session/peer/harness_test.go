@@ -35,6 +35,7 @@ type driver struct {
 	series func(c *Conn) error    // sends the compare; nil sends nothing
 	frame  func(c *Conn, f Frame) // in place of the answer to asks
 	mute   bool
+	quiet  bool // frames are not noted
 
 	mu     sync.Mutex // guards the fields below
 	events []string   // "open b#2", "up b#2", "header b#2 …", "down b#2", "gone b#2", …
@@ -70,7 +71,9 @@ func (d *driver) Open(c *Conn) func() error {
 }
 
 func (d *driver) Frame(c *Conn, f Frame) {
-	d.note("%s %v %s", [...]string{"", "header", "plain", "ask", "answer"}[f.Kind], c.ID(), f.Data)
+	if !d.quiet {
+		d.note("%s %v %s", [...]string{"", "header", "plain", "ask", "answer"}[f.Kind], c.ID(), f.Data)
+	}
 	switch {
 	case d.frame != nil:
 		d.frame(c, f)

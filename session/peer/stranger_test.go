@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -315,6 +316,44 @@ func TestLongFrameIsReadAsItComes(t *testing.T) {
 		t.Errorf("the buffer has %d bytes for the 20 KiB that came", len(r.buf))
 	}
 }
+
+// Long frames and short ones in any order, read in pieces of any size; after a
+// long one its buffer is given up.
+func TestFramesOfAllLengths(t *testing.T) {
+	lengths := []int{0, 1, readBuffer - 3, readBuffer, keepBuffer - 3, keepBuffer, keepBuffer + 5, 3 * keepBuffer}
+	for seed := range uint64(40) {
+		rnd := rand.New(rand.NewPCG(2, seed))
+		var stream []byte
+		var want []int
+		for range 12 {
+			n := lengths[rnd.IntN(len(lengths))]
+			want = append(want, n)
+			stream = appendFrame(stream, Plain, 0, bytes.Repeat([]byte{byte(n)}, n))
+		}
+		piece := 1 + rnd.IntN(2*keepBuffer)
+		r := newReader(readerFunc(func(b []byte) (int, error) {
+			if len(stream) == 0 {
+				return 0, io.EOF
+			}
+			n := copy(b[:min(len(b), piece)], stream)
+			stream = stream[n:]
+			return n, nil
+		}), DefaultMaxFrame)
+		for _, n := range want {
+			f, _, err := r.next()
+			if err != nil || len(f.Data) != n || n > 0 && (f.Data[0] != byte(n) || f.Data[n-1] != byte(n)) {
+				t.Fatalf("seed %d: a frame of %d bytes, %v; want %d", seed, len(f.Data), err, n)
+			}
+		}
+		if _, _, err := r.next(); !errors.Is(err, io.EOF) || len(r.buf) > keepBuffer {
+			t.Errorf("seed %d: %v with a buffer of %d bytes at the end, want %v and at most %d", seed, err, len(r.buf), io.EOF, keepBuffer)
+		}
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 func TestStrangersDoNotCrowdMembersOut(t *testing.T) {
 	bubble(t, func(w *world) {

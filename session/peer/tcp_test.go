@@ -1,7 +1,9 @@
 package peer
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -72,6 +74,41 @@ func TestOverTCP(t *testing.T) {
 	}
 	if st := a.Stats(); st.Writes > st.FramesOut {
 		t.Errorf("%d writes for %d frames", st.Writes, st.FramesOut)
+	}
+}
+
+// Frames of all lengths both ways, with heartbeats between their pieces: none is
+// torn, lost or out of order.
+func TestBulkOverTCP(t *testing.T) {
+	const frames = 300
+	lengths := []int{0, 1, 100, pieceSize - 6, pieceSize, pieceSize + 1, 3 * pieceSize, keepBuffer + 1}
+	payload := func(i int) []byte {
+		return bytes.Repeat([]byte{byte(i)}, lengths[i*7%len(lengths)])
+	}
+	var got [2]atomic.Int64
+	busy := func(side int) func(*Config, *driver) {
+		return func(cfg *Config, d *driver) {
+			cfg.Heartbeat, cfg.AckTimeout, cfg.MaxQueue = time.Millisecond, 20*time.Second, 1<<30
+			d.quiet = true
+			d.frame = func(_ *Conn, f Frame) {
+				if n := int(got[side].Add(1)) - 1; !bytes.Equal(f.Data, payload(n)) {
+					t.Errorf("frame %d has %d bytes, want %d of %d", n, len(f.Data), len(payload(n)), byte(n))
+				}
+			}
+		}
+	}
+	a, b := onTCP(t, "a", 1, busy(0)), onTCP(t, "b", 2, busy(1))
+	know(a, b)
+	eventually(t, "up", func() bool { return a.Conn(b.me.ID) != nil && b.Conn(a.me.ID) != nil })
+	ca, cb := a.Conn(b.me.ID), b.Conn(a.me.ID)
+	for i := range frames {
+		if err := errors.Join(ca.Send(payload(i)), cb.Send(payload(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "all frames", func() bool { return got[0].Load() == frames && got[1].Load() == frames })
+	if a.Conn(b.me.ID) != ca {
+		t.Error("the connection broke")
 	}
 }
 
