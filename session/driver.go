@@ -51,12 +51,12 @@ func (m *Manager) step(e *entry, ev *owner.Event, in *inbound) {
 	w, _ := m.works.Get().(*work)
 	w.env.reset(m, e.id)
 	w.actions = e.machine.Step(&w.env, ev, w.actions[:0])
+	m.note(e)
 	for i := range w.actions {
 		m.perform(e, &w.actions[i], in)
 	}
 	clear(w.actions)
 	m.works.Put(w)
-	m.note(e)
 }
 
 // note keeps what the driver itself remembers of a session. e.mu must be held.

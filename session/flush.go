@@ -239,6 +239,7 @@ func (m *Manager) await(ctx context.Context, s *Session, e *entry, c *call) erro
 		m.stats.ended.Add(1)
 		s.ended = true
 		return nil
+	default:
 	}
 	m.stats.failed.Add(1)
 	m.log.Warn().Str("session", mark(e.id)).Msg("changes not acknowledged")

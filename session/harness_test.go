@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -194,9 +193,7 @@ func (f *farm) start(name string) *node {
 	cfg.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return n.host.Dial(ctx, "tcp", addr) }
 	cfg.Now = func() time.Time { return time.Now().Add(f.skew[name]) }
 	cfg.Keys = [][]byte{bytes.Repeat([]byte{9}, 32)}
-	if os.Getenv("SESSION_LOG") != "" {
-		cfg.Log = zerolog.New(os.Stderr).With().Str("at", name).Logger()
-	}
+	cfg.Log = zerolog.New(f.t.Output()).With().Str("at", name).Logger()
 	if n.m, err = New(cfg); err != nil {
 		f.t.Fatal(err)
 	}
@@ -245,6 +242,13 @@ func (f *farm) abandon(n *node) {
 func (f *farm) close() {
 	for _, n := range f.nodes {
 		f.abandon(n)
+		for i := range n.m.table.shards {
+			for _, e := range n.m.table.shards[i].entries {
+				if e.refs != 0 || e.machine.Busy() {
+					f.t.Errorf("%s: an entry is held %d times, busy %v, after all requests", n.name, e.refs, e.machine.Busy())
+				}
+			}
+		}
 	}
 }
 
@@ -346,7 +350,7 @@ func demo(w http.ResponseWriter, r *http.Request) {
 		_ = counterKey.Set(s, n+1)
 		panic("exception")
 	case "/link":
-		fmt.Fprintf(w, "<a href=%q>", s.EncodeURL(r.FormValue("to")))
+		_, _ = fmt.Fprintf(w, "<a href=%q>", s.EncodeURL(r.FormValue("to")))
 		return
 	}
 	if err := s.Flush(r.Context()); err != nil {

@@ -33,6 +33,8 @@ func (k Key[T]) Name() string { return k.name }
 // Get returns the attribute's value, and whether there is one that is a T. The
 // value is decoded for this call: to change it changes nothing in the session
 // until it is [Key.Set] again (SESS-4), not even for the next Get.
+//
+//nolint:ireturn // T is what the caller asked for
 func (k Key[T]) Get(s *Session) (T, bool) {
 	v, ok, err := k.Load(s)
 	return v, ok && err == nil
@@ -41,6 +43,8 @@ func (k Key[T]) Get(s *Session) (T, bool) {
 // Load is Get for those who need to know why there is no value: ok is whether
 // the session has the attribute, and err, which names it, is why its value is
 // not a T.
+//
+//nolint:ireturn // T is what the caller asked for
 func (k Key[T]) Load(s *Session) (v T, ok bool, err error) {
 	raw, ok := s.get(k.name)
 	if !ok {
@@ -104,7 +108,7 @@ func newCodec() (codec, error) {
 		MaxNestedLevels:  32,
 		MaxArrayElements: 1 << 20,
 		MaxMapPairs:      1 << 20,
-		IntDec:           cbor.IntDecConvertSigned,
+		IntDec:           cbor.IntDecConvertSignedOrFail,
 	}.DecMode()
 	if err != nil {
 		return codec{}, err

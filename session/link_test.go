@@ -7,9 +7,7 @@ import (
 
 func TestRewrite(t *testing.T) {
 	strip := func(p string) string { // what cookie.StripParam does, for one segment
-		if i := strings.Index(p, ";s="); i >= 0 {
-			return p[:i]
-		}
+		p, _, _ = strings.Cut(p, ";s=")
 		return p
 	}
 	tests := []struct {

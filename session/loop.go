@@ -104,7 +104,7 @@ func (m *Manager) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-changed:
-			m.follow()
+			m.follow() //nolint:contextcheck // the set dials for as long as it lives, not for as long as run does
 		case <-m.timers.wakeup:
 		case <-timer.C:
 		}
@@ -120,7 +120,7 @@ func (m *Manager) run(ctx context.Context) {
 		}
 		if now := time.Now(); !now.Before(sweep) {
 			m.sweep()
-			m.follow()
+			m.follow() //nolint:contextcheck // as above
 			sweep = now.Add(m.sweepInterval)
 		}
 		next = earliest(next, earliest(at, earliest(sweep, m.prepare())))

@@ -134,6 +134,7 @@ func (m *Manager) Ready() error {
 		return nil
 	case cluster.Draining:
 		return errDraining
+	default:
 	}
 	return fmt.Errorf("session: starting: %s", m.waiting)
 }

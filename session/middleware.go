@@ -98,8 +98,9 @@ func (m *Manager) begin(r *http.Request) (s *Session, refusal string) {
 			return s, ""
 		case owner.NotExecuted:
 			return nil, "owner; member=" + a.Elsewhere.Name
+		default:
+			return nil, "no answer"
 		}
-		return nil, "no answer"
 	}
 	if a.Flagged {
 		m.stats.flagged.Add(1)

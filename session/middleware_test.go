@@ -48,7 +48,7 @@ func solo(t *testing.T, cfg Config, h http.HandlerFunc) (*httptest.Server, *Mana
 }
 
 // await waits for a condition of the real world.
-func await(t *testing.T, what string, is func() bool) {
+func await(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -90,7 +90,7 @@ func counting(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	fmt.Fprint(w, n+1)
+	_, _ = fmt.Fprint(w, n+1)
 }
 
 func TestCookieAttributes(t *testing.T) {
@@ -201,7 +201,7 @@ func TestLinks(t *testing.T) { // SESS-49, SESS-50
 		if strings.Contains(r.URL.Path+r.RequestURI+r.URL.EscapedPath(), "jsessionid") {
 			t.Errorf("the handler sees the reference: %q, %q", r.URL, r.RequestURI)
 		}
-		fmt.Fprintf(w, "%d %s %s", n+1, r.URL.Path, s.EncodeURL("/next?q=1"))
+		_, _ = fmt.Fprintf(w, "%d %s %s", n+1, r.URL.Path, s.EncodeURL("/next?q=1"))
 	}
 	plain := func() *http.Client {
 		c := client(t)
@@ -292,7 +292,7 @@ func TestLinksFollowThePair(t *testing.T) {
 				f.net.Cut(f.nodes["a"].ip, f.nodes["b"].ip)
 			}
 			w.Header().Set("Content-Length", fmt.Sprint(len(link)))
-			fmt.Fprint(w, link)
+			_, _ = fmt.Fprint(w, link)
 		})
 		b := &browser{t: t}
 		ask := func(n *node, path string) string {
@@ -322,7 +322,7 @@ func TestStreaming(t *testing.T) { // I14
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		for n := range 3 {
-			fmt.Fprintf(w, "data: %d\n\n", n)
+			_, _ = fmt.Fprintf(w, "data: %d\n\n", n)
 			if err := http.NewResponseController(w).Flush(); err != nil {
 				t.Error(err)
 			}
@@ -405,7 +405,7 @@ func TestUpgrade(t *testing.T) { // I14
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+	_, _ = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 	if got, _ := io.ReadAll(conn); !strings.HasSuffix(string(got), "\r\n\r\nhello") {
 		t.Errorf("read %q", got)
 	}

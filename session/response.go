@@ -192,11 +192,8 @@ func (w *response) finish() error {
 		}
 		return w.commit(true)
 	}
-	if w.err != nil {
-		_ = w.settle(true)
-		return nil // the client has been told
-	}
-	if err := w.settle(true); err != nil {
+	told := w.err != nil // the client, by a 503
+	if err := w.settle(true); err != nil && !told {
 		return err
 	}
 	if len(w.body) == 0 {

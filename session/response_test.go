@@ -67,11 +67,11 @@ func TestResponseHoldsTheLastByte(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 	})
-	res, err := http.Get(srv.URL)
+	res, err := client(t).Get(srv.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close()
+	defer func() { _ = res.Body.Close() }()
 	got := make([]byte, 9)
 	if _, err := io.ReadFull(res.Body, got); err != nil || string(got) != "ababababa" {
 		t.Fatalf("first nine bytes = %q, %v", got, err)
@@ -97,10 +97,13 @@ func TestResponseReplies(t *testing.T) {
 		length int64 // of the reply; -1 for chunked
 	}{
 		{"nothing written", "GET", func(http.ResponseWriter, *http.Request) {}, 200, "", 0},
-		{"status only", "GET", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, 404, "", 0},
-		{"the first status counts", "GET", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404); w.WriteHeader(200) }, 404, "", 0},
+		{"status only", "GET", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, http.StatusNotFound, "", 0},
+		{"the first status counts", "GET", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			w.WriteHeader(http.StatusOK)
+		}, http.StatusNotFound, "", 0},
 		{"no content", "GET", func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(204)
+			w.WriteHeader(http.StatusNoContent)
 			if _, err := w.Write([]byte("x")); !errors.Is(err, http.ErrBodyNotAllowed) {
 				t.Errorf("Write after 204 = %v", err)
 			}
@@ -132,7 +135,10 @@ func TestResponseReplies(t *testing.T) {
 			}
 			_, _ = io.WriteString(w, "b")
 		}, 200, "ab", -1},
-		{"early hints", "GET", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(201) }, 201, "", 0},
+		{"early hints", "GET", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusCreated)
+		}, http.StatusCreated, "", 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,7 +148,7 @@ func TestResponseReplies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer res.Body.Close()
+			defer func() { _ = res.Body.Close() }()
 			got, err := io.ReadAll(res.Body)
 			if err != nil || res.StatusCode != tt.status || string(got) != tt.body || res.ContentLength != tt.length {
 				t.Errorf("status %d, %d bytes, length %d, %v; want %d, %d bytes, length %d", res.StatusCode, len(got), res.ContentLength, err, tt.status, len(tt.body), tt.length)
@@ -160,12 +166,12 @@ func TestResponseSettleFails(t *testing.T) {
 				t.Errorf("Write = %v, want %v", err, bad)
 			}
 		})
-		res, err := http.Get(srv.URL)
+		res, err := client(t).Get(srv.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer res.Body.Close()
-		if got, _ := io.ReadAll(res.Body); res.StatusCode != 503 || bytes.Contains(got, []byte("ok")) {
+		defer func() { _ = res.Body.Close() }()
+		if got, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusServiceUnavailable || bytes.Contains(got, []byte("ok")) {
 			t.Errorf("reply %d %q, want a 503 without what the handler wrote", res.StatusCode, got)
 		}
 	})
@@ -176,11 +182,11 @@ func TestResponseSettleFails(t *testing.T) {
 			}
 			return nil
 		}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 100)) })
-		res, err := http.Get(srv.URL)
+		res, err := client(t).Get(srv.URL)
 		if err != nil {
 			return // cut off before anything left the server's own buffer
 		}
-		defer res.Body.Close()
+		defer func() { _ = res.Body.Close() }()
 		if _, err := io.ReadAll(res.Body); err == nil {
 			t.Error("the reply ended as if all were well")
 		}
@@ -199,7 +205,7 @@ func TestResponseHijack(t *testing.T) { // I14
 		if _, err := w.Write([]byte("x")); !errors.Is(err, http.ErrHijacked) {
 			t.Errorf("Write after Hijack = %v", err)
 		}
-		fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\n\r\nhello")
+		_, _ = fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\n\r\nhello")
 		_ = rw.Flush()
 	})
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
@@ -207,7 +213,7 @@ func TestResponseHijack(t *testing.T) { // I14
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	_, _ = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	got, _ := io.ReadAll(conn)
 	if !bytes.HasSuffix(got, []byte("hello")) {
 		t.Errorf("read %q", got)
@@ -216,11 +222,11 @@ func TestResponseHijack(t *testing.T) { // I14
 
 func body(t *testing.T, url string) string {
 	t.Helper()
-	res, err := http.Get(url)
+	res, err := client(t).Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close()
+	defer func() { _ = res.Body.Close() }()
 	got, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -113,11 +113,11 @@ func (s *Session) ID() string {
 }
 
 // IsNew reports whether the client has brought no session that goes on here:
-// there is none, or this request has created it.
+// there is none (any more), or this request has created it.
 func (s *Session) IsNew() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.isNew || s.e == nil
+	return s.isNew || s.e == nil || s.ended
 }
 
 // Lost reports whether something that the client had seen is gone: nobody has

@@ -593,7 +593,7 @@ func TestNewID(t *testing.T) { // SESS-46
 	for range 100_000 {
 		id := newID()
 		if len(id) != 32 || strings.ContainsFunc(id, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+			return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", r)
 		}) {
 			t.Fatalf("newID = %q", id)
 		}
