@@ -102,6 +102,8 @@ func (s *step) compare(from Member, msg *Message) {
 		}
 	case h.Dead:
 		s.adopt(h, msg.Expiry, from)
+	case h.Held() && msg.About == h.Epoch:
+		s.hearsay(from, h)
 	case !h.Held():
 		if s.primary() && r.Epoch == msg.About && r.HasCopy(from) {
 			s.strike(from) // (32)
@@ -128,24 +130,56 @@ func (s *step) compare(from Member, msg *Message) {
 	}
 }
 
+// passOn tells the primary of the own record of h, a higher one of another
+// branch: it may not have met anybody who holds that. Each epoch is passed on
+// once, so that it ends.
+func (s *step) passOn(from Member, h *Header) (news bool) {
+	m := s.m
+	if !m.heard.Less(h.Epoch) {
+		return false
+	}
+	m.heard = h.Epoch
+	if p := m.rec.Primary; p != from && p != h.Primary && s.connected(p) && !h.Descends(m.rec.Epoch) {
+		s.send(p, Message{Kind: Compare, Header: *h, About: h.Epoch})
+	}
+	return true
+}
+
+// hearsay: there is a record h somewhere, which the sender does not hold. If it
+// concerns this primary, and its own can be reached, the two compare. If not,
+// they are on two sides of a partition, and both go on.
+func (s *step) hearsay(from Member, h *Header) {
+	r := &s.m.rec
+	switch {
+	case !r.Held() || !r.Epoch.Less(h.Epoch):
+	case !s.primary():
+		s.passOn(from, h)
+	case s.connected(h.Primary):
+		s.send(h.Primary, Message{Kind: Compare, Header: r.Header, Expiry: r.Expiry})
+	}
+}
+
 // yieldTo: the other holds a record of a higher epoch.
 func (s *step) yieldTo(from Member, h *Header) {
-	r := &s.m.rec
+	m, r := s.m, &s.m.rec
+	news := s.passOn(from, h)
 	switch {
 	case h.Primary == from && h.HasCopy(s.self):
 		if s.primary() {
-			s.stepDown(from) // its record follows
+			s.stepDown(from)
 		}
+		s.send(from, Message{Kind: Compare, Header: r.Header, Expiry: r.Expiry}) // its record follows
 	case h.Primary == from && !s.used():
+		// What the primary of this branch still has, it reports itself.
 		s.conflict(h, nil, false)
-		s.m.rec, s.m.reign = Record{}, Reign{}
-		s.m.acks, s.m.sent, s.m.full = nil, 0, false
+		m.rec, m.reign, m.heard = Record{}, Reign{}, Epoch{}
+		m.acks, m.sent, m.full = nil, 0, false
 		s.restless = true
 	case h.Primary == from:
 		if r.Primary != from {
 			s.stepDown(from)
 		}
-	case s.primary(), r.Primary == from:
+	case s.primary(), r.Primary == from && news:
 		s.stepDown(h.Primary) // who was taken for the primary knows a better one
 	}
 }

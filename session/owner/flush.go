@@ -10,6 +10,7 @@ func (s *step) raise(primary Member, copies []Member) {
 		m.reign = s.env.NextReign()
 	}
 	m.rec.raise(m.reign, primary, copies)
+	m.led = primary == s.self
 	s.fresh()
 	for o := m.ops; o != nil; o = o.next {
 		for _, k := range o.marks() {
@@ -49,7 +50,9 @@ func (s *step) replace(rec Record, attrs bool) {
 	}
 	s.conflict(&rec.Header, rec.Attrs, attrs)
 	m.rec, m.reign = rec, Reign{}
+	m.led = rec.Primary == s.self
 	m.acks, m.sent, m.full = nil, 0, false
+	m.heard = Epoch{}
 	if m.live != nil {
 		m.live.behind = false
 	}
@@ -62,6 +65,9 @@ func (s *step) conflict(theirs *Header, attrs Attrs, exact bool) {
 	r := &s.m.rec
 	if !r.Held() || r.Dead || theirs.Dead || theirs.Descends(r.Epoch) {
 		return
+	}
+	if !s.m.led && s.connected(r.Primary) {
+		return // the primary of this branch reports it, or has
 	}
 	c := &Conflict{Mine: r.Header, Theirs: *theirs, Exact: exact}
 	for _, a := range r.Attrs {
@@ -247,7 +253,7 @@ func (s *step) peerDown(x Member) {
 			struck, o.phase = true, unsettled
 		case o.phase == forwarding && o.peer == x:
 			s.fail(o)
-		case o.phase == probing && m.rec.Primary == x:
+		case o.phase == probing && o.search.target == x:
 			o.phase = yielding // the question is lost
 		case o.phase == taking && o.search.target == x, o.phase == asking && o.search.silent(x):
 			search = o

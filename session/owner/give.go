@@ -38,8 +38,8 @@ func (s *step) yield(o *Op, fenced bool) {
 		// taker. Perhaps p is gone and this member has not noticed yet, and
 		// perhaps a Grant to p was still to be read when it spoke. What p says
 		// now comes after that, on the same connection.
-		if o.phase != probing {
-			o.phase = probing
+		if o.phase != probing || o.search.target != p {
+			o.phase, o.search = probing, &search{target: p}
 			s.send(p, Message{Kind: Ask, Tag: ask.Tag, Now: true})
 		}
 	case !s.over(p):
@@ -66,8 +66,8 @@ func (s *step) probed(from Member, msg *Message) {
 	r := &s.m.rec
 	for o := s.m.ops; o != nil; {
 		next := o.next
-		if o.phase == probing && o.msg.Tag == msg.Tag && r.Primary == from {
-			if o.msg.Claim == Disowned && r.Epoch == o.msg.About && (!msg.Header.Held() || msg.Header.Primary != from) {
+		if o.phase == probing && o.msg.Tag == msg.Tag && o.search.target == from {
+			if o.msg.Claim == Disowned && r.Primary == from && r.Epoch == o.msg.About && (!msg.Header.Held() || msg.Header.Primary != from) {
 				s.grant(o)
 			} else {
 				s.deny(o)

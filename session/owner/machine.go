@@ -18,6 +18,8 @@ type Machine struct {
 	full   bool     // every copy was sent a full record, or the copy gave it
 	access int64    // Expiry.Access as it was last sent
 
+	led    bool   // this member is the primary of this epoch, or was until it stepped down
+	heard  Epoch  // the highest epoch of which this holder was told that it has to yield to it
 	serial uint32 // of the last round of Updates
 	ops    *Op    // what is under way, oldest first
 	live   *live  // nil while nothing unusual is under way
@@ -199,6 +201,7 @@ type step struct {
 	out   []Action
 	first int // index in out of the first action of this step
 
+	lazy     bool // the handler that runs next will flush
 	restless bool // something that a Take from outside waits for may have changed
 }
 
@@ -307,7 +310,7 @@ func (s *step) settle() {
 		case s.searcher() == nil && s.find(&o, func(p phase) bool { return p == joined }):
 			s.arrive(o)
 		default:
-			if s.primary() && !m.full && len(m.rec.Copies) > 0 {
+			if s.primary() && !m.full && len(m.rec.Copies) > 0 && !s.lazy {
 				s.push(nil, false)
 			}
 			s.rest()

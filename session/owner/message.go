@@ -51,7 +51,8 @@ const (
 	// Compare (Header, About): one session, when two members meet (C2), or
 	// whenever one sees that the other is behind (R17). Header is complete;
 	// the zero Header says that nothing is held of what the other had in epoch
-	// About. It may be answered by Compare or Update.
+	// About. A Header whose epoch is About is hearsay: not the sender's own.
+	// Compare may be answered by Compare or Update.
 	Compare
 )
 

@@ -81,7 +81,7 @@ func (s *step) create(o *Op, ev *Event) {
 	s.add(o)
 	o.phase, o.executed = running, true
 	m.rec = Record{Header: Header{Epoch: Epoch{N: 1, Reign: s.env.NextReign()}, Primary: s.self, Version: 1}, Expiry: ev.Expiry}
-	m.reign = m.rec.Epoch.Reign
+	m.reign, m.led = m.rec.Epoch.Reign, true
 	m.rec.Attrs = m.rec.Attrs.apply(ev.Changes)
 	m.rec.Copies = s.candidates(nil, Member{})
 	s.fresh()
@@ -157,11 +157,11 @@ func (s *step) fence(o *Op) {
 func (s *step) await(o *Op, fresh bool) {
 	m := s.m
 	r := &m.rec
-	o.pending, o.serial = 0, 0
-	if !fresh && m.acked() >= s.target(o) {
+	o.pending, o.serial, o.safe = 0, 0, false
+	if v := s.target(o); !fresh && m.acked() >= v {
 		s.push(nil, false)
 		o.from, o.phase = r.Header, settled
-		o.from.Version = s.target(o)
+		o.from.Version = v
 		return
 	}
 	for k := 0; k < len(r.Copies); {
@@ -314,10 +314,10 @@ func (s *step) end(o *Op, res Result) {
 	s.remove(o)
 	if partial {
 		o.phase, o.partial = running, false
-		o.changes, o.idle = nil, 0
 		if res.Outcome == Served {
-			o.saw, o.did, o.safe = *o.end(), mark{}, true
+			o.saw, o.safe = *o.end(), true
 		}
+		o.did, o.changes, o.idle = mark{}, nil, 0
 		s.add(o)
 	}
 	s.out = append(s.out, Action{Kind: Reply, Op: o, Result: res})

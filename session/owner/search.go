@@ -18,6 +18,7 @@ type search struct {
 	holders []Member // who hold best
 	claims  []Member // who say of themselves that they are the primary
 	heard   []Member // who answered
+	others  []Member // who holds something, best or not
 	reach   []Member // with whom those are connected
 	waiting []Member // who has not answered yet
 	primary Member   // whom the own record named when the round began
@@ -70,7 +71,7 @@ func (s *step) inquire(o *Op) {
 	o.phase = asking
 	o.step++
 	q.best, q.expiry, q.primary, q.missed = r.Header, r.Expiry, r.Primary, false
-	q.holders, q.claims, q.heard, q.reach = q.holders[:0], q.claims[:0], q.heard[:0], q.reach[:0]
+	q.holders, q.claims, q.heard, q.reach, q.others = q.holders[:0], q.claims[:0], q.heard[:0], q.reach[:0], q.others[:0]
 	if r.Held() {
 		q.holders = append(q.holders, s.self)
 	}
@@ -115,6 +116,9 @@ func (s *step) answer(from Member, msg *Message) {
 	h := &msg.Header
 	q.heard = append(q.heard, from)
 	q.reach = append(q.reach, msg.Connected...)
+	if h.Held() {
+		q.others = append(q.others, from)
+	}
 	if h.Held() && h.Primary == from {
 		q.claims = append(q.claims, from)
 	}
@@ -154,6 +158,7 @@ func (s *step) decide(o *Op) {
 	p := b.Primary
 	if p == s.self {
 		if s.primary() && r.Epoch == b.Epoch {
+			s.drop(o)
 			s.arrive(o)
 			return
 		}
@@ -251,8 +256,22 @@ func (s *step) promote(o *Op, over Member) {
 		}
 	}
 	s.raise(s.self, s.candidates(keep, over))
+	s.drop(o)
 	s.endSearch(o)
+	s.lazy = true
 	s.arrive(o)
+}
+
+// drop tells those who were found to hold something lower that this member is
+// the primary now (R17): they discard it, or report it if it is of another
+// branch. Whether it arrives does not matter.
+func (s *step) drop(o *Op) {
+	r := &s.m.rec
+	for _, x := range o.search.others {
+		if !slices.Contains(o.search.holders, x) && !r.HasCopy(x) && s.connected(x) {
+			s.send(x, Message{Kind: Compare, Header: r.Header, Expiry: r.Expiry})
+		}
+	}
 }
 
 func (s *step) granted(from Member, msg *Message) {
@@ -268,6 +287,7 @@ func (s *step) granted(from Member, msg *Message) {
 			m.acks[k] = m.rec.Version
 		}
 		m.sent, m.full, m.access = m.rec.Version, true, m.rec.Expiry.Access
+		s.drop(o)
 	}
 	s.endSearch(o)
 	s.arrive(o)

@@ -80,7 +80,8 @@ const (
 	Create
 
 	// Flush (Op, Changes, Expiry): a running handler wants what it changed so
-	// far acknowledged. It ends with Reply, and Op is running again.
+	// far acknowledged. It ends with Reply, and Op is running again. Unless the
+	// outcome was Served, the same changes are to be handed in again.
 	Flush
 
 	// Return (Op, Changes, Invalidate, Expiry): the handler has returned; its

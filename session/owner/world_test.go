@@ -38,6 +38,7 @@ type world struct {
 	tracing         bool
 	trace           []string
 	conflicts       []*Conflict
+	alone           bool            // scripts: nobody may get a new copy
 	keep            func(n int) int // how much of n messages on a breaking connection arrives
 	sent            map[MessageKind]int
 }
@@ -57,16 +58,20 @@ type cookie struct {
 
 // node is one boot of one member.
 type node struct {
-	w     *world
-	i     int
-	self  Member
-	up    bool
-	m     *Machine
-	conns [maxNodes]*conn
-	gone  map[Member]bool
-	reign uint32
-	waits []Member
-	fresh map[int]bool // members with which this boot has to compare before it is ready
+	w       *world
+	i       int
+	self    Member
+	up      bool
+	m       *Machine
+	conns   [maxNodes]*conn
+	gone    map[Member]bool
+	reign   uint32
+	waits   []Member
+	returns []*client     // handlers that return at once
+	era     int           // counts connections that ended
+	ended   [maxNodes]int // era in which that to j ended
+	moved   int           // era of the last Changed
+	fresh   map[int]bool  // members with which this boot has to compare before it is ready
 }
 
 // conn is one end of a connection.
@@ -241,7 +246,7 @@ func (n *node) Connected() (out []Member) {
 }
 
 func (n *node) Candidates() (out []Member) {
-	for k := 1; k < n.w.n; k++ {
+	for k := 1; k < n.w.n && !n.w.alone; k++ {
 		if c := n.conns[(n.i+k)%n.w.n]; c != nil && c.up {
 			out = append(out, c.peer.self)
 		}
@@ -280,6 +285,11 @@ func (n *node) step(ev Event) {
 	for i := range acts {
 		n.do(&acts[i])
 	}
+	for n.up && len(n.returns) > 0 { // after all that the step sent
+		c := n.returns[0]
+		n.returns = n.returns[1:]
+		n.w.finish(c)
+	}
 }
 
 func bitsOf(a Attrs) (set uint) {
@@ -312,6 +322,7 @@ func (n *node) do(a *Action) {
 		w.sent[a.Message.Kind]++
 		n.sendTo(a.To, frame{msg: a.Message})
 	case Changed:
+		n.moved = n.era
 		for _, c := range n.conns {
 			if c != nil && !c.up && n.m != nil {
 				n.header(c)
@@ -335,7 +346,7 @@ func (n *node) do(a *Action) {
 		c.running, c.snapshot = true, bitsOf(a.Result.Attrs)
 		w.note("    %v handles %v %b on %b", n.self, c.kind, c.bit, c.snapshot)
 		if w.auto && !c.slow {
-			w.finish(c)
+			n.returns = append(n.returns, c)
 		}
 	case Reply:
 		w.reply(a.Op.Owner.(*client), &a.Result)
@@ -372,7 +383,7 @@ func (w *world) connect(i, j int) {
 		if n == b {
 			c = cb
 		}
-		if n.m != nil && n.m.Concerns(c.peer.self) {
+		if n.m != nil && (n.m.Concerns(c.peer.self) || n.moved >= n.ended[c.peer.i]) {
 			n.header(c)
 		}
 		n.sendTo(c.peer.self, frame{kind: sentAll})
@@ -387,6 +398,8 @@ func (w *world) close(n *node, j int) {
 		return
 	}
 	n.conns[j] = nil
+	n.era++
+	n.ended[j] = n.era
 	if c.end != nil {
 		c.end.end = nil
 		c.end = nil
@@ -552,11 +565,15 @@ func (w *world) promises() bool {
 // settle delivers all that is not held, until nothing moves. Promises do not
 // end by themselves.
 func (w *world) settle() {
-	for moved := true; moved; {
+	for moved, count := true, 0; moved; {
+		if count++; count > 1000 {
+			w.bad("messages without end")
+			return
+		}
 		moved = false
 		for _, n := range w.nodes {
 			for j := range w.n {
-				for n.up && n.conns[j] != nil && len(n.conns[j].in) > 0 && !w.held[j][n.i] {
+				for k := 0; k < 1000 && n.up && n.conns[j] != nil && len(n.conns[j].in) > 0 && !w.held[j][n.i]; k++ {
 					w.deliver(n, j)
 					moved = true
 				}
