@@ -30,6 +30,17 @@ func (m *Manager) newCall() *call {
 	return c
 }
 
+// wait returns the machine's next answer to c. Once the manager is closed it is
+// a failure: nobody tells the machine any more what it waits for.
+func (m *Manager) wait(c *call) answer {
+	select {
+	case a := <-c.done:
+		return a
+	case <-m.closed:
+		return answer{Result: owner.Result{Outcome: owner.Failed}}
+	}
+}
+
 // inbound is the frame that a step answers.
 type inbound struct {
 	conn     *peer.Conn
@@ -85,7 +96,10 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 		m.send(e, a, in)
 	case owner.Handle, owner.Reply:
 		if c, ok := a.Op.Owner.(*call); ok {
-			c.done <- answer{a.Kind == owner.Handle, a.Result}
+			select {
+			case c.done <- answer{a.Kind == owner.Handle, a.Result}:
+			default: // nobody has taken the last one: the manager is closed
+			}
 		}
 	case owner.Wait:
 		m.timers.wait(e.id, a.To, m.promise(a.To))

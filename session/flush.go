@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +33,7 @@ func (s *Session) create(changes owner.Changes) (applied bool, err error) {
 	e, c, joined := m.reborn.make(m, lost, changes)
 	if joined {
 		s.mu.Unlock()
-		a := <-c.done
+		a := m.wait(c)
 		s.mu.Lock()
 		switch {
 		case !a.handle:
@@ -74,7 +76,7 @@ func (m *Manager) end(e *entry, c *call) {
 	e.mu.Lock()
 	m.step(e, &owner.Event{Kind: owner.Return, Op: &c.op}, nil)
 	e.mu.Unlock()
-	<-c.done
+	m.wait(c)
 	m.table.drop(e)
 }
 
@@ -191,10 +193,37 @@ func (m *Manager) settle(ctx context.Context, s *Session, last bool) error {
 	s.mu.Unlock()
 	m.submit(e, &ev)
 	err := m.await(ctx, s, e, c)
-	if errors.Is(err, errUnsafe) {
+	switch {
+	case last:
+	case err == nil:
+		s.keep(ev.Changes)
+	case errors.Is(err, errUnsafe):
 		s.restore(ev.Changes)
 	}
 	return err
+}
+
+// keep has the request see what it has flushed, also if the session has gone to
+// another member meanwhile.
+func (s *Session) keep(changes owner.Changes) {
+	if len(changes) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make(map[string][]byte, len(s.seen)+len(changes))
+	for _, a := range s.seen {
+		all[a.Key] = a.Value
+	}
+	for _, c := range changes {
+		if all[c.Key] = c.Value; c.Removed {
+			delete(all, c.Key)
+		}
+	}
+	s.seen = make(owner.Attrs, 0, len(all))
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		s.seen = append(s.seen, owner.Attr{Key: key, Value: all[key]})
+	}
 }
 
 // restore takes back changes that a flush has not made safe, for the next one.
@@ -226,6 +255,8 @@ func (m *Manager) await(ctx context.Context, s *Session, e *entry, c *call) erro
 		case a = <-c.done:
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-m.closed:
+			return errUnsafe
 		}
 	}
 	s.mu.Lock()
@@ -309,11 +340,11 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 	m.step(e, &owner.Event{Kind: owner.Create, Op: &c.op, Changes: all, Expiry: x}, nil)
 	m.step(e, &owner.Event{Kind: owner.Flush, Op: &c.op, Expiry: owner.Expiry{Access: x.Access}}, nil)
 	e.mu.Unlock()
-	a := <-c.done
+	a := m.wait(c)
 	if a.Outcome != owner.Served {
 		m.stats.failed.Add(1)
 		m.submit(e, &owner.Event{Kind: owner.Return, Op: &c.op, Invalidate: true})
-		<-c.done
+		m.wait(c)
 		m.table.drop(e)
 		return errUnsafe
 	}
@@ -324,7 +355,7 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 	s.mu.Unlock()
 
 	m.submit(old, &owner.Event{Kind: owner.Return, Op: &oldCall.op, Invalidate: true})
-	gone := <-oldCall.done
+	gone := m.wait(oldCall)
 	m.table.drop(old)
 	if gone.Outcome != owner.Ended {
 		return errUnsafe

@@ -65,6 +65,8 @@ type Manager struct {
 	scratches sync.Pool // of *cookie.Scratch
 	bodies    sync.Pool // of *[]byte, what a response holds
 
+	closed  chan struct{}      // closed by Close: no request waits any more
+	closing sync.Once          // of closed
 	stop    context.CancelFunc // ends run
 	running sync.WaitGroup     // run
 
@@ -103,7 +105,7 @@ func New(cfg Config) (*Manager, error) {
 		name: cfg.Cookie, param: cfg.Param, path: cfg.Path, secure: cfg.Secure, trustForwarded: cfg.TrustForwarded,
 		rewriting: cfg.URLRewriting, idleTimeout: cfg.IdleTimeout, lifetime: cfg.Lifetime, sweepInterval: cfg.SweepInterval, joinTimeout: cfg.JoinTimeout,
 		placement: cfg.Placement, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, onConflict: cfg.OnConflict, now: cfg.Now, log: cfg.Log,
-		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(), listed: map[peer.ID]listing{},
+		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(), closed: make(chan struct{}), listed: map[peer.ID]listing{},
 		works:     sync.Pool{New: func() any { return new(work) }},
 		scratches: sync.Pool{New: func() any { return new(cookie.Scratch) }},
 		bodies:    sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }},
@@ -169,6 +171,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		err = fmt.Errorf("session: close: requests are under way: %w", ctx.Err())
 	}
+	m.closing.Do(func() { close(m.closed) })
 	m.stop()
 	m.running.Wait()
 	return errors.Join(err, m.set.Close())

@@ -83,7 +83,7 @@ func (m *Manager) begin(r *http.Request) (s *Session, refusal string) {
 	}
 	v := s.presented
 	e, c := m.arrive(v.ID, epochOf(v.Epoch), m.living(v.Primary))
-	a := <-c.done
+	a := m.wait(c)
 	if !a.handle {
 		m.table.drop(e)
 		switch a.Outcome {
@@ -118,7 +118,7 @@ func (m *Manager) rejoin(s *Session) {
 		return
 	}
 	e, c := m.arrive(id, owner.Epoch{}, m.self)
-	a := <-c.done
+	a := m.wait(c)
 	if !a.handle {
 		m.table.drop(e)
 		return

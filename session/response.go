@@ -190,7 +190,11 @@ func (w *response) finish() error {
 		if w.status == 0 {
 			w.status = http.StatusOK
 		}
-		return w.commit(true)
+		err := w.commit(true)
+		if w.err == nil {
+			return err
+		}
+		return nil // the client was told
 	}
 	told := w.err != nil // the client, by a 503
 	if err := w.settle(true); err != nil && !told {

@@ -175,6 +175,17 @@ func TestResponseSettleFails(t *testing.T) {
 			t.Errorf("reply %d %q, want a 503 without what the handler wrote", res.StatusCode, got)
 		}
 	})
+	t.Run("at the end", func(t *testing.T) {
+		srv := serveResponse(t, 8, func(int) error { return bad }, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+		res, err := client(t).Get(srv.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		if got, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusServiceUnavailable || bytes.HasPrefix(got, []byte("ok")) {
+			t.Errorf("reply %d %q, want a 503", res.StatusCode, got)
+		}
+	})
 	t.Run("after the head", func(t *testing.T) {
 		srv := serveResponse(t, 8, func(n int) error {
 			if n > 1 {
