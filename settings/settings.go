@@ -122,7 +122,7 @@ func (s *source) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, e
 	}
 	// Tried here once so that the error can name the place.
 	scratch := reflect.New(flag.Target.Type()).Elem()
-	if err := flag.Value.Mapper.Decode(&kong.DecodeContext{
+	if err := flag.Mapper.Decode(&kong.DecodeContext{
 		Value: flag.Value, Scan: kong.Scan().PushTyped(value, kong.FlagValueToken),
 	}, scratch); err != nil {
 		return nil, fmt.Errorf("%s: %w", place, err)

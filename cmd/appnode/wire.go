@@ -95,7 +95,7 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 	if host, _, err := net.SplitHostPort(cfg.Gossip); err == nil && cfg.Advertise != "" && everyAddress(host) {
 		advertise = net.JoinHostPort(cfg.Advertise, "0")
 	}
-	n.cluster, err = cluster.New(cluster.Config{
+	n.cluster, err = cluster.New(cluster.Config{ //nolint:contextcheck // it outlives the start
 		Self: cluster.Member{
 			Name: cfg.Name, Boot: cluster.NewBoot(time.Now()), HTTP: httpAddr, Replication: replicationAddr,
 			Machine: cfg.Machine, Group: cfg.Group, SecondaryGroup: cfg.SecondaryGroup, State: cluster.Starting,
@@ -117,7 +117,7 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 	if cfg.Placement == "ring" {
 		placement = session.Ring
 	}
-	n.sessions, err = session.New(session.Config{
+	n.sessions, err = session.New(session.Config{ //nolint:contextcheck // likewise
 		Cluster: n.cluster, Codec: codec, Listener: replication, Keys: k.replication,
 		Cookie: cfg.Cookie, Param: cfg.PathParam, URLRewriting: cfg.RewriteLinks, Secure: cfg.SecureCookie,
 		IdleTimeout: cfg.IdleTimeout, Lifetime: cfg.Lifetime, AckTimeout: cfg.AckTimeout,
@@ -130,7 +130,7 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 	a := &app{name: cfg.Name, members: n.cluster.Members, ready: n.sessions.Ready, stop: n.stopping, log: n.log}
 	pages, err := a.routes()
 	if err != nil {
-		return nil, errors.Join(err, n.sessions.Close(context.Background()))
+		return nil, errors.Join(err, n.sessions.Close(context.WithoutCancel(ctx)))
 	}
 	// Health is answered outside the sessions: a node that is not ready yet
 	// must be able to say so.
@@ -175,55 +175,4 @@ func (n *node) adminRoutes(a *app) http.Handler {
 	r.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	r.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return r
-}
-
-// Deadlines of the servers. A reply has none: it may be a stream.
-const (
-	headTimeout = 10 * time.Second
-	idleTimeout = 2 * time.Minute // longer than a proxy keeps a connection
-)
-
-// serve answers until ctx is done, then stops in order: no new requests, those
-// under way finish, the node leaves.
-func (n *node) serve(ctx context.Context, signalled func()) error {
-	failed := make(chan error, 2)
-	servers := []*http.Server{{Handler: n.handler, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout}}
-	listeners := []net.Listener{n.listener}
-	if n.admin != nil {
-		servers = append(servers, &http.Server{Handler: n.adminMux, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout})
-		listeners = append(listeners, n.admin)
-	}
-	for i, srv := range servers {
-		go func() { failed <- srv.Serve(listeners[i]) }()
-	}
-	n.log.Info().Stringer("listen", n.listener.Addr()).Str("gossip", n.cluster.Self().Gossip).
-		Str("replication", n.cluster.Self().Replication).Msg("node started")
-
-	var err error
-	select {
-	case err = <-failed:
-	case err = <-n.cluster.Duplicate():
-	case <-ctx.Done():
-	}
-	signalled()
-	n.log.Info().Msg("node stops")
-	n.sessions.Drain()
-	close(n.stopping)
-	stop, cancel := context.WithTimeout(context.Background(), n.cfg.StopTimeout)
-	defer cancel()
-	for _, srv := range servers {
-		if e := srv.Shutdown(stop); e != nil {
-			n.log.Warn().Err(e).Dur("stop_timeout", n.cfg.StopTimeout).Msg("requests cut off")
-			err = errors.Join(err, srv.Close())
-		}
-	}
-	err = errors.Join(err, n.sessions.Close(stop))
-	if e := n.cluster.Leave(stop); e != nil {
-		n.log.Warn().Err(e).Msg("left without goodbye")
-	}
-	err = errors.Join(err, n.cluster.Close())
-	if err == nil {
-		n.log.Info().Msg("node stopped")
-	}
-	return err
 }

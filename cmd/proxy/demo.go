@@ -47,7 +47,7 @@ func (d *demoConfig) run(ctx context.Context, e env) error {
 	if err != nil {
 		return err
 	}
-	nodes, err := d.reserve()
+	nodes, err := d.reserve(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (d *demoConfig) run(ctx context.Context, e env) error {
 		ClusterKey: key, AccessLog: "off", IdleTimeout: time.Minute, HeadTimeout: 10 * time.Second,
 		StopTimeout: 5 * time.Second, MaxConns: 20000, LogLevel: "warn",
 	}
-	fmt.Fprintf(out, `
+	say(out, `
   Understudy: %d app nodes and a proxy.
 
     open     http://%s/        the demo application
@@ -89,7 +89,7 @@ func (d *demoConfig) run(ctx context.Context, e env) error {
 }
 
 // reserve chooses names and free ports.
-func (d *demoConfig) reserve() ([]demoNode, error) {
+func (d *demoConfig) reserve(ctx context.Context) ([]demoNode, error) {
 	var nodes []demoNode
 	var held []net.Listener
 	defer func() {
@@ -99,7 +99,7 @@ func (d *demoConfig) reserve() ([]demoNode, error) {
 	}()
 	free := func() (string, error) {
 		var lc net.ListenConfig
-		ln, err := lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
+		ln, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return "", err
 		}
@@ -165,7 +165,7 @@ func (n demoNode) keep(ctx context.Context, out io.Writer, binary, key, join str
 		if err != nil {
 			how = "is gone: " + err.Error()
 		}
-		fmt.Fprintf(out, "  node %s %s; back in %v\n", n.name, how, restartAfter)
+		say(out, "  node %s %s; back in %v\n", n.name, how, restartAfter)
 		t := time.NewTimer(restartAfter)
 		select {
 		case <-t.C:
@@ -186,7 +186,7 @@ func (n demoNode) once(ctx context.Context, out io.Writer, binary, key, join str
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "  node %s: http://%s/ process %d\n", n.name, n.listen, cmd.Process.Pid)
+	say(out, "  node %s: http://%s/ process %d\n", n.name, n.listen, cmd.Process.Pid)
 	err := cmd.Wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() {
@@ -194,6 +194,9 @@ func (n demoNode) once(ctx context.Context, out io.Writer, binary, key, join str
 	}
 	return err
 }
+
+// say tells whoever tries the demo; if nobody listens that is no failure.
+func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
 // lineWriter lets several goroutines write lines to one writer.
 type lineWriter struct {

@@ -89,13 +89,13 @@ func (h *health) run(ctx context.Context, e env) error {
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
 	if err != nil {
-		fmt.Fprintln(e.stderr, "proxy: health:", err)
+		say(e.stderr, "proxy: health: %v\n", err)
 		return errFailed
 	}
 	defer res.Body.Close() //nolint:errcheck // only read
 	reason, err := io.ReadAll(io.LimitReader(res.Body, 1<<10))
 	if err != nil || res.StatusCode != http.StatusOK {
-		fmt.Fprintf(e.stderr, "proxy: health: %s: %s: %s\n", h.URL, res.Status, reason)
+		say(e.stderr, "proxy: health: %s: %s: %s\n", h.URL, res.Status, reason)
 		return errFailed
 	}
 	return nil

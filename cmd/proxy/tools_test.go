@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -79,11 +80,11 @@ func TestHealth(t *testing.T) {
 		t.Errorf("health of a healthy page: %v", err)
 	}
 	status = http.StatusServiceUnavailable
-	if _, stderr, err := command(t, "health", srv.URL); err != errFailed || !strings.Contains(stderr, "draining") {
+	if _, stderr, err := command(t, "health", srv.URL); !errors.Is(err, errFailed) || !strings.Contains(stderr, "draining") {
 		t.Errorf("health of a draining page: %v, %q; want errFailed and the reason", err, stderr)
 	}
 	srv.Close()
-	if _, _, err := command(t, "health", srv.URL); err != errFailed {
+	if _, _, err := command(t, "health", srv.URL); !errors.Is(err, errFailed) {
 		t.Errorf("health of nothing: %v, want errFailed", err)
 	}
 }

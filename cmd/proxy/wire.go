@@ -39,7 +39,7 @@ type server struct {
 }
 
 // newServer opens what cfg names. Nothing is left open when it fails.
-func newServer(cfg serveConfig, e env) (_ *server, err error) {
+func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err error) {
 	s := &server{cfg: cfg}
 	defer func() {
 		if err != nil {
@@ -76,10 +76,10 @@ func newServer(cfg serveConfig, e env) (_ *server, err error) {
 		return nil, err
 	}
 	s.closers = append(s.closers, func() error { s.proxy.Close(); return nil })
-	if err := s.listen(); err != nil {
+	if err := s.listen(ctx); err != nil {
 		return nil, err
 	}
-	if s.cluster, err = joinCluster(cfg, cluster, s.log); err != nil {
+	if s.cluster, err = joinCluster(cfg, cluster, s.log); err != nil { //nolint:contextcheck // it outlives the start
 		return nil, err
 	}
 	if s.cluster != nil {
@@ -167,10 +167,10 @@ func (s *server) openAccessLog(stdout io.Writer) (zerolog.Logger, error) {
 const noAdmin = "none"
 
 // listen opens the listeners. They are closed by whoever serves them.
-func (s *server) listen() error {
+func (s *server) listen(ctx context.Context) error {
 	open := func(flag, addr string) (net.Listener, error) {
 		var lc net.ListenConfig
-		ln, err := lc.Listen(context.Background(), "tcp", addr)
+		ln, err := lc.Listen(ctx, "tcp", addr)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
@@ -244,7 +244,7 @@ func guardProfiles(next http.Handler, file string) (http.Handler, error) {
 
 // run is the command serve.
 func (cfg *serveConfig) run(ctx context.Context, e env) error {
-	s, err := newServer(*cfg, e)
+	s, err := newServer(ctx, *cfg, e)
 	if err != nil {
 		return err
 	}

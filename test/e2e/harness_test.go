@@ -34,7 +34,7 @@ const patience = 30 * time.Second
 var proxyBinary, appnodeBinary string
 
 func TestMain(m *testing.M) {
-	os.Exit(testMain(m))
+	os.Exit(testMain(m)) //nolint:forbidigo // a TestMain ends the process
 }
 
 func testMain(m *testing.M) int {
@@ -130,9 +130,11 @@ func (p *process) stop() int {
 // wait returns the exit status of p, which must end by itself.
 func (p *process) wait() int {
 	p.t.Helper()
+	late := time.NewTimer(patience)
+	defer late.Stop()
 	select {
 	case <-p.done:
-	case <-time.After(patience):
+	case <-late.C:
 		p.t.Fatalf("%s does not end", p.name)
 	}
 	return p.cmd.ProcessState.ExitCode()

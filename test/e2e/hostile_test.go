@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"crypto/rand"
+	"errors"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +34,7 @@ func TestGarbage(t *testing.T) {
 			for buf := make([]byte, 512); err == nil; {
 				_, err = conn.Read(buf) // what comes back, until the end
 			}
-			if ne, ok := err.(net.Error); ok && ne.Timeout() {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("%s on the %s port: the connection stays open", what, name)
 			}
 			conn.Close()

@@ -49,10 +49,11 @@ func counting(c *client, think time.Duration, stop <-chan struct{}) (log []excha
 				break
 			}
 			faults = append(faults, "peek after an error: "+err.Error())
+			pause(50 * time.Millisecond)
 			select {
 			case <-stop:
 				return log, faults
-			case <-time.After(50 * time.Millisecond):
+			default:
 			}
 		}
 		if r.Lost || (r.Counter != expect && r.Counter != expect+1) {

@@ -80,7 +80,7 @@ func TestWrongStart(t *testing.T) {
 			code := p.wait()
 			text := strings.TrimSpace(p.out.String())
 			var lines []string
-			for _, line := range strings.Split(text, "\n") {
+			for line := range strings.SplitSeq(text, "\n") {
 				if !strings.HasPrefix(line, "{") { // events are JSON
 					lines = append(lines, line)
 				}

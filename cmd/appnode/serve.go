@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Deadlines of the servers. A reply has none: it may be a stream.
+const (
+	headTimeout = 10 * time.Second
+	idleTimeout = 2 * time.Minute // longer than a proxy keeps a connection
+)
+
+// serve answers until ctx is done, then stops in order: no new requests, those
+// under way finish, the node leaves.
+func (n *node) serve(ctx context.Context, signalled func()) error {
+	failed := make(chan error, 2)
+	servers := []*http.Server{{Handler: n.handler, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout}}
+	listeners := []net.Listener{n.listener}
+	if n.admin != nil {
+		servers = append(servers, &http.Server{Handler: n.adminMux, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout})
+		listeners = append(listeners, n.admin)
+	}
+	for i, srv := range servers {
+		go func() { failed <- srv.Serve(listeners[i]) }()
+	}
+	n.log.Info().Stringer("listen", n.listener.Addr()).Str("gossip", n.cluster.Self().Gossip).
+		Str("replication", n.cluster.Self().Replication).Msg("node started")
+
+	var err error
+	select {
+	case err = <-failed:
+	case err = <-n.cluster.Duplicate():
+	case <-ctx.Done():
+	}
+	signalled()
+	n.log.Info().Msg("node stops")
+	n.sessions.Drain()
+	close(n.stopping)
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.StopTimeout)
+	defer cancel()
+	for _, srv := range servers {
+		if e := srv.Shutdown(stop); e != nil {
+			n.log.Warn().Err(e).Dur("stop_timeout", n.cfg.StopTimeout).Msg("requests cut off")
+			err = errors.Join(err, srv.Close())
+		}
+	}
+	err = errors.Join(err, n.sessions.Close(stop))
+	if e := n.cluster.Leave(stop); e != nil {
+		n.log.Warn().Err(e).Msg("left without goodbye")
+	}
+	err = errors.Join(err, n.cluster.Close())
+	if err == nil {
+		n.log.Info().Msg("node stopped")
+	}
+	return err
+}
