@@ -32,6 +32,7 @@ func BenchmarkMatch(b *testing.B) {
 		{"ambiguous", "/app7/a%3Bb"},
 		{"deep", strings.Repeat("/a", 2000)},
 	}
+	var s Scratch
 	for _, n := range []int{10, 1000} {
 		m := hundreds(b, n)
 		for _, p := range paths {
@@ -39,7 +40,7 @@ func BenchmarkMatch(b *testing.B) {
 			b.Run("rules="+strconv.Itoa(len(m.Rules))+"/path="+p.name, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					m.Match(path)
+					m.Match(path, &s)
 				}
 			})
 		}
@@ -54,6 +55,7 @@ func BenchmarkMatchWildcards(b *testing.B) {
 		fmt.Fprintf(&rules, "/*/x%d/*.do=w\n", i)
 	}
 	m := parse(b, rules.String(), Config{})
+	var s Scratch
 	for _, p := range []struct{ name, path string }{
 		{"other", "/a/b/c"},
 		{"alike", "/a/x/c.do"},
@@ -63,7 +65,7 @@ func BenchmarkMatchWildcards(b *testing.B) {
 		b.Run("path="+p.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				m.Match(path)
+				m.Match(path, &s)
 			}
 		})
 	}

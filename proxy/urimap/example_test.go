@@ -19,8 +19,9 @@ func ExampleMap_Match() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	var scratch urimap.Scratch // one for each goroutine
 	for _, path := range []string{"/shop", "/shop;jsessionid=1a2b.n1/cart", "/shop/static/logo.png", "/x.jsp", "/shop/../../x"} {
-		if match, ok := m.Match([]byte(path)); ok {
+		if match, ok := m.Match([]byte(path), &scratch); ok {
 			fmt.Println(path, "→", match.Worker, match.Rule.Extensions.ReplyTimeout)
 		} else {
 			fmt.Println(path, "→", match.Outcome.Status())

@@ -2,6 +2,7 @@ package urimap
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -39,13 +40,16 @@ type Step struct {
 func (m *Map) Explain(uri string) Explanation {
 	e := Explanation{Path: pathOf(uri)}
 	path := []byte(e.Path)
-	e.Match, _ = m.Match(path)
+	e.Match, _ = m.Match(path, nil)
 	doubts, o := m.survey(path)
 	if o != Mapped {
 		return e
 	}
 	for r := doubts; ; r = (r - 1) & doubts {
-		e.read(m, path, r)
+		one := m.explain(path, r)
+		if !slices.ContainsFunc(e.Readings, func(other Reading) bool { return other.Normal == one.Normal }) {
+			e.Readings = append(e.Readings, one)
+		}
 		if r == 0 {
 			return e
 		}
@@ -66,25 +70,17 @@ func pathOf(uri string) string {
 	return "/"
 }
 
-// read adds one reading, unless it is there.
-func (e *Explanation) read(m *Map, path []byte, r reading) {
+// explain explains one reading.
+func (m *Map) explain(path []byte, r reading) Reading {
 	normal, ok := normalForm(nil, path, r)
 	if !ok {
-		normal = nil
+		return Reading{Match: Match{Outcome: Malformed}}
 	}
-	for _, other := range e.Readings {
-		if other.Normal == string(normal) {
-			return
-		}
+	one := Reading{Normal: string(normal), Match: m.find(normal)}
+	if one.Match.Outcome != TooLong {
+		one.look(m, normal)
 	}
-	reading := Reading{Normal: string(normal), Match: Match{Outcome: Malformed}}
-	if ok {
-		reading.Match = m.find(normal)
-	}
-	if reading.Match.Outcome == Unmapped || reading.Match.Rule != nil {
-		reading.look(m, normal)
-	}
-	e.Readings = append(e.Readings, reading)
+	return one
 }
 
 // look goes through all rules, one after the other.

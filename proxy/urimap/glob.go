@@ -24,7 +24,7 @@ type piece struct {
 
 func newGlob(pattern string) glob {
 	var all []piece
-	for _, text := range bytes.Split([]byte(pattern), []byte{'*'}) {
+	for text := range bytes.SplitSeq([]byte(pattern), []byte{'*'}) {
 		all = append(all, piece{text, bytes.IndexByte(text, '?') >= 0})
 	}
 	last := len(all) - 1

@@ -140,14 +140,13 @@ func (p *parser) sort() {
 }
 
 // compare returns whether rule a is tried before rule b. That an exact pattern
-// comes first, and then the earlier line, is ours: mod_jk leaves it open.
+// comes first, and then what stands first, is ours: mod_jk leaves it open.
 func compare(a, b *Rule) int {
 	return cmp.Or(
 		cmp.Compare(b.slashes(), a.slashes()),
 		cmp.Compare(len(b.Pattern), len(a.Pattern)),
 		cmp.Compare(a.Source, b.Source),
 		compareBool(b.Exact(), a.Exact()),
-		cmp.Compare(a.Line, b.Line),
 	)
 }
 

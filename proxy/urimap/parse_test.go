@@ -286,7 +286,7 @@ func TestLongLine(t *testing.T) {
 	m := parse(t, "/a="+strings.Repeat("w", maxLine-3)+"/b=x\n/c=y\n", Config{})
 	wantProblems(t, m, "uriworkermap.properties:1: longer than 8191 bytes: what follows is read as another line")
 	for path, line := range map[string]int{"/b": 1, "/c": 2} {
-		if r, ok := m.Match([]byte(path)); !ok || r.Rule.Line != line {
+		if r, ok := m.Match([]byte(path), nil); !ok || r.Rule.Line != line {
 			t.Errorf("Match(%q) = %v, want line %d", path, r.Outcome, line)
 		}
 	}
@@ -326,10 +326,10 @@ func TestWorkers(t *testing.T) {
 		at+`5: /e: worker "n1" is a member of a balancer and not in worker.list; its requests get 500`,
 		at+`8: !/h: excludes nothing: no rule maps to worker "lB"; there is "lb"`,
 	)
-	if r, ok := m.Match([]byte("/c")); !ok || r.Worker != "nobody" {
+	if r, ok := m.Match([]byte("/c"), nil); !ok || r.Worker != "nobody" {
 		t.Errorf("Match(/c) = %q, %v, want the worker that does not exist", r.Worker, ok)
 	}
-	if r, _ := m.Match([]byte("/b")); r.Rule.Extensions.String() != ";sticky_ignore=1" {
+	if r, _ := m.Match([]byte("/b"), nil); r.Rule.Extensions.String() != ";sticky_ignore=1" {
 		t.Errorf("extensions of a worker that is no balancer are %q, want those that suit it", r.Rule.Extensions.String())
 	}
 }

@@ -60,6 +60,7 @@ func (o Outcome) Status() int {
 		return 0
 	case Malformed, Ambiguous:
 		return http.StatusBadRequest
+	default:
+		return http.StatusNotFound
 	}
-	return http.StatusNotFound
 }

@@ -1,7 +1,5 @@
 package urimap
 
-import "sync"
-
 // Config says how [Parse] reads a uriworkermap.properties. Its zero value is
 // usable.
 type Config struct {
@@ -125,25 +123,34 @@ type Map struct {
 	encodedSlashes bool
 	rejectUnsafe   bool
 
-	mapping index     // the rules that map
-	always  index     // the exclusions for all workers
-	scratch sync.Pool // of *[]byte, for paths that are not normal
+	mapping index // the rules that map
+	always  index // the exclusions for all workers
 }
 
 // maxPath is the length of the longest path that is mapped, in bytes
 // (mod_jk.md 5.5).
 const maxPath = 4095
 
+// A Scratch is room for the normal form of a path. It grows to what is needed, up
+// to 16 KiB, and keeps that for the next one. Its zero value is ready. One
+// goroutine at a time may use it.
+type Scratch struct {
+	buf []byte
+}
+
 // Match returns what is to become of a request for path, and whether that is to
 // send it to a worker. The path is that of the request target as received:
 // encoded, with its path parameters, without the query. It is neither changed nor
 // retained, and what is forwarded is the caller's decision.
-func (m *Map) Match(path []byte) (Match, bool) {
+//
+// Match allocates nothing but what a Scratch grows by. If s is nil, a path that is
+// not normal costs one allocation.
+func (m *Map) Match(path []byte, s *Scratch) (Match, bool) {
 	var r Match
 	if isPlain(path) {
 		r = m.find(path)
 	} else {
-		r = m.readAndFind(path)
+		r = m.readAndFind(path, s)
 	}
 	return r, r.Outcome == Mapped
 }
@@ -169,23 +176,22 @@ func (m *Map) find(path []byte) Match {
 
 // readAndFind returns what becomes of a path as received. All readings of the
 // path must agree.
-func (m *Map) readAndFind(path []byte) Match {
+func (m *Map) readAndFind(path []byte, s *Scratch) Match {
 	doubts, o := m.survey(path)
 	if o != Mapped {
 		return Match{Outcome: o}
 	}
-	buf, ok := m.scratch.Get().(*[]byte)
-	if !ok {
-		buf = new([]byte)
+	if s == nil {
+		s = &Scratch{}
 	}
-	r := m.readings(buf, path, doubts)
-	if cap(*buf) <= maxScratch {
-		m.scratch.Put(buf)
+	r := m.readings(&s.buf, path, doubts)
+	if cap(s.buf) > maxScratch {
+		s.buf = nil
 	}
 	return r
 }
 
-// maxScratch is the largest buffer that is kept, in bytes.
+// maxScratch is how much a [Scratch] keeps, in bytes.
 const maxScratch = 16 << 10
 
 // readings looks at the path in every reading that the doubts allow. It grows

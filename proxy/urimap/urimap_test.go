@@ -21,7 +21,7 @@ const local = "local"
 
 // result returns what becomes of a path: the worker, local, or the status.
 func result(m *Map, path string) string {
-	r, ok := m.Match([]byte(path))
+	r, ok := m.Match([]byte(path), nil)
 	switch {
 	case ok:
 		return r.Worker
@@ -211,7 +211,7 @@ func TestMatchSettings(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := parse(t, rules, tt.cfg)
 			for path, want := range tt.want {
-				if got, ok := m.Match([]byte(path)); got.Outcome != want || ok != (want == Mapped) {
+				if got, ok := m.Match([]byte(path), nil); got.Outcome != want || ok != (want == Mapped) {
 					t.Errorf("Match(%q) = %v, %v, want %v\n%s", path, got.Outcome, ok, want, m.Explain(path))
 				}
 			}
@@ -238,7 +238,7 @@ func TestMatchLong(t *testing.T) {
 		{"/" + strings.Repeat("x/", 100_000) + strings.Repeat("../", 100_000), Mapped},
 	}
 	for _, tt := range tests {
-		if got, _ := m.Match([]byte(tt.path)); got.Outcome != tt.want {
+		if got, _ := m.Match([]byte(tt.path), nil); got.Outcome != tt.want {
 			t.Errorf("Match(%.20q…, %d bytes) = %v, want %v", tt.path, len(tt.path), got.Outcome, tt.want)
 		}
 	}
@@ -251,6 +251,8 @@ func TestRule(t *testing.T) {
 /portal|/*=portal;reply_timeout=60000;fail_on_status=-404,503
 /portal/report/*=portal;reply_timeout=0;sticky_ignore=1
 !/portal/img/*=portal
+!/portal/img/a|b=*
+!/portal/img|/ab*=portal
 `, Config{})
 	tests := []struct {
 		path    string
@@ -265,9 +267,11 @@ func TestRule(t *testing.T) {
 		{"/portal/report/2024", 3, "/portal/report/*", 0, 0, true},
 		{"/portal/report", 2, "/portal/*", time.Minute, 2, false},
 		{"/portal/img/x", 4, "/portal/img/*", 0, 0, false},
+		{"/portal/img/a", 5, "/portal/img/a", 0, 0, false},
+		{"/portal/img/ab", 6, "/portal/img/ab*", 0, 0, false},
 	}
 	for _, tt := range tests {
-		got, _ := m.Match([]byte(tt.path))
+		got, _ := m.Match([]byte(tt.path), nil)
 		r := got.Rule
 		if r == nil || r.Line != tt.line || r.Pattern != tt.pattern {
 			t.Errorf("Match(%q) is by rule %v, want %s of line %d", tt.path, r, tt.pattern, tt.line)
@@ -283,7 +287,7 @@ func TestRule(t *testing.T) {
 // TestMounts: rules of mount directives are in the same table, behind equal ones
 // of the file (mod_jk.md 5.3, 10.2).
 func TestMounts(t *testing.T) {
-	m := parse(t, "/ops/jk=file\n/*=portal\n", Config{Mounts: []Mount{
+	m := parse(t, "# line 5 is below\n/*=portal\n\n\n\n/ops/jk=file\n", Config{Mounts: []Mount{
 		{File: "workers.properties", Line: 5, Worker: "jk-watch", Patterns: []string{"/ops/jk", "/ops/jk/*", "/?*", "nothing"}},
 	}})
 	for path, want := range map[string]string{"/ops/jk": "file", "/ops/jk/x": "jk-watch", "/x": "jk-watch", "/": "portal"} {
@@ -293,7 +297,7 @@ func TestMounts(t *testing.T) {
 	}
 	wantProblems(t, m,
 		`workers.properties:5: worker.jk-watch.mount: "nothing" does not begin with '/', so it is no rule`,
-		"workers.properties:5: /ops/jk: /ops/jk has no effect, because uriworkermap.properties:1: /ops/jk has the same pattern and comes first",
+		"workers.properties:5: /ops/jk: /ops/jk has no effect, because uriworkermap.properties:6: /ops/jk has the same pattern and comes first",
 	)
 }
 
@@ -457,12 +461,13 @@ func TestAllocations(t *testing.T) {
 		{"above the root", "/../x", "400"},
 		{"long", "/app200/" + strings.Repeat("a", 4000), "w200"},
 	}
+	var s Scratch
 	for _, tt := range tests {
 		path := []byte(tt.path)
 		if got := result(m, tt.path); got != tt.want {
 			t.Errorf("%s: Match(%.40q) = %s, want %s", tt.name, tt.path, got, tt.want)
 		}
-		if n := testing.AllocsPerRun(100, func() { m.Match(path) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { m.Match(path, &s) }); n != 0 {
 			t.Errorf("%s: Match(%.40q) makes %v allocations, want 0", tt.name, tt.path, n)
 		}
 	}
