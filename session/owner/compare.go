@@ -29,7 +29,7 @@ func (s *step) update(from Member, msg *Message) {
 		access := r.Expiry.Access
 		r.Expiry = msg.Expiry
 		r.Expiry.Access = max(access, r.Expiry.Access)
-		m.reign = Reign{}
+		m.reign, m.copied = Reign{}, true
 		m.acks = nil
 	case h.Above(&r.Header):
 		if !msg.Full {
@@ -104,6 +104,9 @@ func (s *step) compare(from Member, msg *Message) {
 		s.adopt(h, msg.Expiry, from)
 	case h.Held() && msg.About == h.Epoch:
 		s.hearsay(from, h)
+	case h.Held() && s.searcher() != nil && s.connected(from):
+		// Not part of C2, so it can wait until the role is settled.
+		s.add(&Op{op: op{role: asker, phase: postponed, peer: from, msg: &Message{Kind: Compare, Header: *h, About: msg.About}}})
 	case !h.Held():
 		if s.primary() && r.Epoch == msg.About && r.HasCopy(from) {
 			s.strike(from) // (32)
@@ -170,7 +173,6 @@ func (s *step) yieldTo(from Member, h *Header) {
 		}
 		s.send(from, Message{Kind: Compare, Header: r.Header, Expiry: r.Expiry}) // its record follows
 	case h.Primary == from && !s.used():
-		// What the primary of this branch still has, it reports itself.
 		s.conflict(h, nil, false)
 		m.rec, m.reign, m.heard = Record{}, Reign{}, Epoch{}
 		m.acks, m.sent, m.full = nil, 0, false

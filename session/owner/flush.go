@@ -10,7 +10,7 @@ func (s *step) raise(primary Member, copies []Member) {
 		m.reign = s.env.NextReign()
 	}
 	m.rec.raise(m.reign, primary, copies)
-	m.led = primary == s.self
+	m.copied = false
 	s.fresh()
 	for o := m.ops; o != nil; o = o.next {
 		for _, k := range o.marks() {
@@ -50,7 +50,7 @@ func (s *step) replace(rec Record, attrs bool) {
 	}
 	s.conflict(&rec.Header, rec.Attrs, attrs)
 	m.rec, m.reign = rec, Reign{}
-	m.led = rec.Primary == s.self
+	m.copied = rec.Primary != s.self
 	m.acks, m.sent, m.full = nil, 0, false
 	m.heard = Epoch{}
 	if m.live != nil {
@@ -66,8 +66,8 @@ func (s *step) conflict(theirs *Header, attrs Attrs, exact bool) {
 	if !r.Held() || r.Dead || theirs.Dead || theirs.Descends(r.Epoch) {
 		return
 	}
-	if !s.m.led && s.connected(r.Primary) {
-		return // the primary of this branch reports it, or has
+	if s.m.copied && r.Primary != theirs.Primary && s.connected(r.Primary) {
+		return // the primary of this branch has all of it, and reports
 	}
 	c := &Conflict{Mine: r.Header, Theirs: *theirs, Exact: exact}
 	for _, a := range r.Attrs {

@@ -18,7 +18,7 @@ type Machine struct {
 	full   bool     // every copy was sent a full record, or the copy gave it
 	access int64    // Expiry.Access as it was last sent
 
-	led    bool   // this member is the primary of this epoch, or was until it stepped down
+	copied bool   // the record is what its primary sent, who therefore has it, too
 	heard  Epoch  // the highest epoch of which this holder was told that it has to yield to it
 	serial uint32 // of the last round of Updates
 	ops    *Op    // what is under way, oldest first
@@ -58,6 +58,7 @@ const (
 	yielding         // a Take from outside: the end of a promise (R7)
 	probing          // a Take from outside: the old primary's own word (R7)
 	deferred         // an Ask from outside: the end of a Take (10)
+	postponed        // a Compare from outside: the end of a search
 )
 
 // role is what an op is for.
@@ -68,7 +69,7 @@ const (
 	recovery              // [Recover]
 	forwarded             // a Forward from outside
 	taker                 // a Take from outside
-	asker                 // an Ask from outside
+	asker                 // an Ask or Compare from outside
 )
 
 // op is the machine's part of an Op.
@@ -307,6 +308,9 @@ func (s *step) settle() {
 		case !s.taking() && s.find(&o, func(p phase) bool { return p == deferred }):
 			s.tell(o.peer, o.msg.Tag, false)
 			s.remove(o)
+		case s.searcher() == nil && s.find(&o, func(p phase) bool { return p == postponed }):
+			s.remove(o)
+			s.compare(o.peer, o.msg)
 		case s.searcher() == nil && s.find(&o, func(p phase) bool { return p == joined }):
 			s.arrive(o)
 		default:

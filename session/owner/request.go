@@ -81,7 +81,7 @@ func (s *step) create(o *Op, ev *Event) {
 	s.add(o)
 	o.phase, o.executed = running, true
 	m.rec = Record{Header: Header{Epoch: Epoch{N: 1, Reign: s.env.NextReign()}, Primary: s.self, Version: 1}, Expiry: ev.Expiry}
-	m.reign, m.led = m.rec.Epoch.Reign, true
+	m.reign = m.rec.Epoch.Reign
 	m.rec.Attrs = m.rec.Attrs.apply(ev.Changes)
 	m.rec.Copies = s.candidates(nil, Member{})
 	s.fresh()
