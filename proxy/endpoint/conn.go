@@ -23,6 +23,8 @@ type Conn struct {
 	interims int
 	head     bool        // the final reply's head has come
 	spoilt   atomic.Bool // it cannot be used again
+	left     atomic.Bool // Endpoint.Abandon has interrupted it
+	at       int         // in Endpoint.used, plus one; 0 if not there; guarded by Endpoint.mu
 }
 
 // Wire returns the connection as package http1 knows it, for copying bodies.
@@ -40,7 +42,11 @@ const maxInterims = 16
 // called after a failed write, since a member that answers early stops reading.
 func (c *Conn) ReadReply(rep *http1.Reply, to http1.Method) *Failure {
 	if err := c.wire.ReadReply(rep, to); err != nil {
-		f := c.failure(replyKind(err), ended(err))
+		kind := replyKind(err)
+		if kind == Interrupted && c.left.Load() {
+			kind = TimedOut
+		}
+		f := c.failure(kind, ended(err))
 		f.Received = int64(c.wire.Buffered())
 		return f
 	}
@@ -85,6 +91,10 @@ func (c *Conn) failure(k Kind, err error) *Failure {
 // goroutine may call it, before Done or Close.
 func (c *Conn) Interrupt() { c.wire.Interrupt() }
 
+// Abandoned reports whether [Endpoint.Abandon] has interrupted the request, as
+// opposed to Interrupt.
+func (c *Conn) Abandoned() bool { return c.left.Load() }
+
 // Spoil keeps Done from keeping the connection, for a caller that knows why: the
 // request's body was not sent completely.
 func (c *Conn) Spoil() { c.spoilt.Store(true) }
@@ -94,7 +104,7 @@ func (c *Conn) Spoil() { c.spoilt.Store(true) }
 // both sides allow it, and nothing has come behind it (peers.md C07); otherwise
 // it is closed.
 func (c *Conn) Done(rep *http1.Reply) {
-	reusable := !c.spoilt.Load() && !c.wire.Interrupted() && c.head && !rep.Close && !rep.Switched() &&
+	reusable := !c.spoilt.Load() && c.head && !rep.Close && !rep.Switched() &&
 		rep.Body.Ended() && c.wire.Buffered() == 0
 	if reusable {
 		c.lifetime = promised(rep)
@@ -116,7 +126,7 @@ func (c *Conn) Close() {
 // shut closes the connection and forgets it.
 func (c *Conn) shut() {
 	_ = c.wire.Close() // a broken connection is as good as closed
-	c.e.forget()
+	c.e.forget(c)
 }
 
 // promised returns how long the member says that it keeps an idle connection

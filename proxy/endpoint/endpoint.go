@@ -140,6 +140,7 @@ type Endpoint struct {
 
 	mu     sync.Mutex // guards what follows; held for a few instructions, in sweep and drop for O(kept)
 	kept   []*Conn    // least recently used first
+	used   []*Conn    // in no order; a request or a probe has each
 	open   int        // connections that exist
 	closed bool
 	timer  *time.Timer // runs sweep while connections are kept; nil before the first

@@ -758,3 +758,75 @@ func TestKindWords(t *testing.T) {
 		}
 	}
 }
+
+// A frozen member keeps its requests for ever; when gossip and a probe have found
+// it silent they end, and no other request does.
+func TestAbandon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		serve(t, b.ln, nil)
+		e := b.endpoint(t, Config{})
+		succeed(t, e)
+		b.member.Freeze()
+		var failures [3]*Failure
+		var conns [3]*Conn
+		done := make(chan int)
+		for i := range conns {
+			nc, f := e.Send(t.Context(), []byte(getRequest))
+			if f != nil {
+				// Only the kept connection takes a request: nobody accepts.
+				failures[i] = f
+				continue
+			}
+			conns[i] = nc
+			go func() {
+				var rep http1.Reply
+				failures[i] = nc.ReadReply(&rep, http1.MethodGet)
+				done <- i
+			}()
+		}
+		if conns[0] == nil {
+			t.Fatal("no request is in flight")
+		}
+		e.Abandon()
+		for i, c := range conns {
+			if c == nil {
+				continue
+			}
+			<-done
+			if f := failures[i]; f == nil || f.Kind != TimedOut || !c.Abandoned() {
+				t.Errorf("request %d: %v, want timed out", i, f)
+			}
+			c.Close()
+		}
+		b.member.Thaw()
+		succeed(t, e)
+		if n := len(e.used); n != 0 {
+			t.Errorf("%d connections count as used", n)
+		}
+	})
+}
+
+// An abandoned request whose reply has come all the same spoils no other.
+func TestAbandonTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		m := serve(t, b.ln, nil)
+		e := b.endpoint(t, Config{})
+		var rep http1.Reply
+		c, f := e.Send(t.Context(), []byte(getRequest))
+		if f != nil {
+			t.Fatal(f)
+		}
+		if f := c.ReadReply(&rep, http1.MethodGet); f != nil {
+			t.Fatal(f)
+		}
+		if err := rep.Body.Discard(2); err != nil {
+			t.Fatal(err)
+		}
+		e.Abandon()
+		c.Done(&rep)
+		succeed(t, e)
+		m.want(2, 2, 0)
+	})
+}

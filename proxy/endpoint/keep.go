@@ -20,7 +20,9 @@ func (e *Endpoint) keep(c *Conn) bool {
 	c.idle, c.kept = now, true
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed || len(e.kept) >= e.maxIdle {
+	e.unuse(c)
+	// From here on nobody interrupts c. That it was too late is no excuse.
+	if e.closed || len(e.kept) >= e.maxIdle || c.wire.Interrupted() {
 		return false
 	}
 	e.kept = append(e.kept, c)
@@ -41,6 +43,7 @@ func (e *Endpoint) take(now time.Time) *Conn {
 		c := e.kept[n-1]
 		e.kept[n-1] = nil
 		e.kept = e.kept[:n-1]
+		e.use(c)
 		e.mu.Unlock()
 		if !e.expired(c, now) && c.wire.Look() == http1.Quiet {
 			return c
@@ -70,10 +73,46 @@ func (e *Endpoint) expired(c *Conn, now time.Time) bool {
 }
 
 // forget counts a connection out.
-func (e *Endpoint) forget() {
+func (e *Endpoint) forget(c *Conn) {
 	e.mu.Lock()
+	e.unuse(c)
 	e.open--
 	e.mu.Unlock()
+}
+
+// use notes that a request has c. e.mu must be held.
+func (e *Endpoint) use(c *Conn) {
+	e.used = append(e.used, c)
+	c.at = len(e.used)
+}
+
+// unuse undoes use, if that is still to be done. e.mu must be held.
+func (e *Endpoint) unuse(c *Conn) {
+	if c.at == 0 {
+		return
+	}
+	last := len(e.used) - 1
+	e.used[c.at-1] = e.used[last]
+	e.used[c.at-1].at = c.at
+	e.used[last] = nil
+	e.used = e.used[:last]
+	c.at = 0
+}
+
+// Abandon interrupts all requests in flight, whose replies will not come: the
+// member was silent to gossip and to a probe. Their reads fail with
+// [http1.ErrInterrupted], ReadReply with [TimedOut], and [Conn.Abandoned] says
+// why. Kept connections are closed. Later requests are not concerned.
+func (e *Endpoint) Abandon() {
+	e.CloseKept()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	// Setting a deadline does not wait, and a connection must not be given
+	// back and used for another request meanwhile.
+	for _, c := range e.used {
+		c.left.Store(true)
+		c.wire.Interrupt()
+	}
 }
 
 // CloseKept closes the kept connections: the member is known to be gone, or is

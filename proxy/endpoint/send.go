@@ -115,10 +115,12 @@ func (e *Endpoint) connectTo(ctx context.Context) (*Conn, *Failure) {
 		e.counts.dialFailures.Add(1)
 		return nil, e.fail(dialKind(ctx, err), err)
 	}
+	c := &Conn{e: e, wire: http1.NewConn(nc, e.wire), born: time.Now()}
 	e.mu.Lock()
 	e.open++
+	e.use(c)
 	e.mu.Unlock()
-	return &Conn{e: e, wire: http1.NewConn(nc, e.wire), born: time.Now()}, nil
+	return c, nil
 }
 
 func (e *Endpoint) fail(k Kind, err error) *Failure {

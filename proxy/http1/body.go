@@ -2,7 +2,9 @@ package http1
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"os"
 )
 
 // A Framing says how the end of a body is found (RFC 9112 section 6.3).
@@ -76,7 +78,8 @@ func (b *Body) Ended() bool { return b.ended }
 // Count returns how many bytes of content have been handed out.
 func (b *Body) Count() int64 { return b.read }
 
-// Err returns the error that Next returned and will return again, or nil.
+// Err returns the error that Next returned and will return again, or nil. After
+// an interruption or a time-out nothing is lost, and Next can be called again.
 func (b *Body) Err() error { return b.err }
 
 // Trailer returns the trailer of a chunked body that has ended. Fields that may
@@ -100,7 +103,9 @@ func (b *Body) Next() ([]byte, error) {
 		if err == io.EOF && !b.ended { //nolint:errorlint // our own reads return it bare
 			err = io.ErrUnexpectedEOF
 		}
-		b.err = err
+		if !errors.Is(err, ErrInterrupted) && !errors.Is(err, os.ErrDeadlineExceeded) {
+			b.err = err
+		}
 		return nil, err
 	}
 	b.read += int64(len(p))

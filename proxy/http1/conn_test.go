@@ -427,3 +427,37 @@ func TestWiden(t *testing.T) {
 		}
 	}
 }
+
+// After an interruption or a time-out a body goes on where it was.
+func TestBodyResumes(t *testing.T) {
+	networks(t, func(t *testing.T, near, far net.Conn) {
+		c := NewConn(near, ConnConfig{Buffers: NewBuffers(BuffersConfig{})})
+		send := func(s string) {
+			if _, err := io.WriteString(far, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
+		var r Request
+		if err := c.ReadRequest(&r); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := r.Body.Next(); string(p) != "ab" || err != nil {
+			t.Fatalf("Next = %q, %v", p, err)
+		}
+		c.Interrupt()
+		if _, err := r.Body.Next(); !errors.Is(err, ErrInterrupted) || r.Body.Err() != nil {
+			t.Errorf("interrupted Next = %v, Err = %v", err, r.Body.Err())
+		}
+		c.Resume()
+		c.SetReadTimeout(10 * time.Millisecond)
+		if _, err := r.Body.Next(); !errors.Is(err, os.ErrDeadlineExceeded) || r.Body.Err() != nil {
+			t.Errorf("Next in time = %v, Err = %v", err, r.Body.Err())
+		}
+		c.SetReadTimeout(0)
+		send("cde\r\n0\r\n\r\n")
+		if got, err := content(&r.Body); got != "cde" || err != nil {
+			t.Errorf("the rest is %q, %v", got, err)
+		}
+	})
+}
