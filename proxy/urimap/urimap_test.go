@@ -118,10 +118,10 @@ func TestMatch(t *testing.T) {
 		want:  map[string]string{"/a/x1": local, "/a/y": "one", "/b": "two"},
 	}, {
 		name:  "5.2 wildcards match slashes, and any number of them stands anywhere",
-		rules: "/*/private/*.pdf=p\n/?????x=q\n/a*b*c*=r\n/**z=s\n",
+		rules: "/*/private/*.pdf=p\n/?????x=q\n/a*b*c*=r\n/**z=s\n/q/*ab*b*=t\n",
 		want: map[string]string{
 			"/u/private/a/b.pdf": "p", "/u/v/private/.pdf": "p", "/private/a.pdf": local,
-			"/ab/cdx": "q", "/acdb": local, "/a1b2c3": "r", "/abcc": "r", "/acb": local, "/z": "s", "/a/zz": "s",
+			"/ab/cdx": "q", "/acdb": local, "/a1b2c3": "r", "/abcc": "r", "/acb": local, "/z": "s", "/a/zz": "s", "/q/ab": local, "/q/abb": "t", "/q/xabxbx": "t",
 		},
 	}, {
 		name:  "5.2 a second '|' is an ordinary character",
@@ -237,9 +237,13 @@ func TestMatchLong(t *testing.T) {
 		{"/" + a + a + "/../" + a, Mapped},
 		{"/" + strings.Repeat("x/", 100_000) + strings.Repeat("../", 100_000), Mapped},
 	}
+	var s Scratch
 	for _, tt := range tests {
-		if got, _ := m.Match([]byte(tt.path), nil); got.Outcome != tt.want {
+		if got, _ := m.Match([]byte(tt.path), &s); got.Outcome != tt.want {
 			t.Errorf("Match(%.20q…, %d bytes) = %v, want %v", tt.path, len(tt.path), got.Outcome, tt.want)
+		}
+		if cap(s.buf) > maxScratch {
+			t.Errorf("Match(%.20q…, %d bytes) leaves a Scratch of %d bytes, want at most %d", tt.path, len(tt.path), cap(s.buf), maxScratch)
 		}
 	}
 }
@@ -287,10 +291,10 @@ func TestRule(t *testing.T) {
 // TestMounts: rules of mount directives are in the same table, behind equal ones
 // of the file (mod_jk.md 5.3, 10.2).
 func TestMounts(t *testing.T) {
-	m := parse(t, "# line 5 is below\n/*=portal\n\n\n\n/ops/jk=file\n", Config{Mounts: []Mount{
-		{File: "workers.properties", Line: 5, Worker: "jk-watch", Patterns: []string{"/ops/jk", "/ops/jk/*", "/?*", "nothing"}},
+	m := parse(t, "# line 5 is below\n/*=portal\n\n\n\n/ops/jk=file\n/?x=file\n", Config{Mounts: []Mount{
+		{File: "workers.properties", Line: 5, Worker: "jk-watch", Patterns: []string{"/ops/jk", "/ops/jk/*", "/?*", "/ax", "nothing"}},
 	}})
-	for path, want := range map[string]string{"/ops/jk": "file", "/ops/jk/x": "jk-watch", "/x": "jk-watch", "/": "portal"} {
+	for path, want := range map[string]string{"/ops/jk": "file", "/ops/jk/x": "jk-watch", "/x": "jk-watch", "/": "portal", "/ax": "file"} {
 		if got := result(m, path); got != want {
 			t.Errorf("Match(%q) = %s, want %s", path, got, want)
 		}
