@@ -60,20 +60,13 @@ func (d *demoConfig) run(ctx context.Context, e env) error {
 		return err
 	}
 
-	// The nodes outlive ctx by as long as the proxy needs to finish.
-	running, stopNodes := context.WithCancel(context.WithoutCancel(ctx))
 	out := &lineWriter{w: e.stdout}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer stopNodes()
-	for _, n := range nodes {
-		wg.Go(func() { n.keep(running, out, binary, key, nodes[0].gossip) })
-	}
-
-	serve := serveConfig{
+	front, err := newServer(ctx, serveConfig{
 		Workers: workers, Listen: []string{d.Listen}, Admin: d.Admin, Join: []string{nodes[0].gossip, nodes[len(nodes)-1].gossip},
-		ClusterKey: key, AccessLog: "off", IdleTimeout: time.Minute, HeadTimeout: 10 * time.Second,
-		StopTimeout: 5 * time.Second, MaxConns: 20000, LogLevel: "warn",
+		ClusterKey: key, AccessLog: "off", LogLevel: "warn", StopTimeout: 5 * time.Second,
+	}, env{getenv: e.getenv, stdout: out, stderr: io.Discard})
+	if err != nil {
+		return err
 	}
 	say(out, `
   Understudy: %d app nodes and a proxy.
@@ -85,7 +78,16 @@ func (d *demoConfig) run(ctx context.Context, e env) error {
     stop     with ^C
 
 `, d.Nodes, d.Listen, d.Admin, restartAfter)
-	return serve.run(ctx, env{signalled: e.signalled, getenv: e.getenv, stdout: out, stderr: io.Discard})
+
+	// The nodes outlive ctx by as long as the proxy needs to finish.
+	running, stopNodes := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stopNodes()
+	for _, n := range nodes {
+		wg.Go(func() { n.keep(running, out, binary, key, nodes[0].gossip) })
+	}
+	return front.serve(ctx, e.signalled)
 }
 
 // reserve chooses names and free ports.

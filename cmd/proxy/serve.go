@@ -40,6 +40,7 @@ func (s *server) serve(ctx context.Context, signalled func()) error {
 	case <-ctx.Done():
 	}
 	signalled()
+	s.stopping.Store(true)
 	s.log.Info().Msg("proxy stops")
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)
 	defer cancel()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -36,6 +37,7 @@ type server struct {
 	admin     net.Listener     // nil with --admin none
 	pages     http.Handler     // of admin
 	closers   []func() error   // undo the start, last first
+	stopping  atomic.Bool      // requests are no longer accepted
 }
 
 // newServer opens what cfg names. Nothing is left open when it fails.
@@ -91,7 +93,7 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	if err != nil {
 		return nil, err
 	}
-	s.pages, err = status.New(status.Config{Snapshot: s.snapshot})
+	s.pages, err = status.New(status.Config{Snapshot: s.snapshot, Ready: s.ready})
 	if err != nil {
 		return nil, err
 	}
@@ -212,6 +214,20 @@ func (s *server) snapshot() status.Snapshot {
 		snap.Gossip = append(snap.Gossip, status.Node{Name: m.Name, Boot: m.Boot, Address: m.Gossip, State: m.State.String(), Proxy: m.Proxy})
 	}
 	return snap
+}
+
+// ready returns why no request should come here: the proxy stops, or no member
+// of a worker can serve.
+func (s *server) ready() error {
+	if s.stopping.Load() {
+		return errors.New("the proxy stops")
+	}
+	for _, w := range s.proxy.Snapshot().Workers {
+		if w.InService() == 0 {
+			return fmt.Errorf("no member of worker %s is in service", w.Name)
+		}
+	}
+	return nil
 }
 
 // maxToken bounds the file of --admin-token, in bytes.

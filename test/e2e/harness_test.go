@@ -144,6 +144,12 @@ func (p *process) wait() int {
 // ports from 32768 on, so nobody gets one of these by chance in between.
 var nextPort atomic.Int32
 
+// running reports whether there is a process n.
+func running(n int) bool {
+	p, err := os.FindProcess(n)
+	return err == nil && p.Signal(syscall.Signal(0)) == nil
+}
+
 // freeAddr returns an address on loopback on which nothing listens, neither by
 // TCP nor by UDP.
 func freeAddr(t *testing.T) string {
