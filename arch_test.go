@@ -39,6 +39,7 @@ var imports = map[string][]string{
 	"cmd/appnode":    {"settings", "keyfile", "cookie", "cluster", "session", "session/peer"},
 	"test/pipenet":   {},
 	"test/model":     {},
+	"test/stage":     {},
 	"settings":       {},
 }
 
