@@ -67,7 +67,8 @@ func (s *step) probed(from Member, msg *Message) {
 	for o := s.m.ops; o != nil; {
 		next := o.next
 		if o.phase == probing && o.msg.Tag == msg.Tag && o.search.target == from {
-			if o.msg.Claim == Disowned && r.Primary == from && r.Epoch == o.msg.About && (!msg.Header.Held() || msg.Header.Primary != from) {
+			h := &msg.Header
+			if o.msg.Claim == Disowned && r.Primary == from && r.Epoch == o.msg.About && !r.Epoch.Less(h.Epoch) && (!h.Held() || h.Primary != from) {
 				s.grant(o)
 			} else {
 				s.deny(o)

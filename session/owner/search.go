@@ -16,7 +16,7 @@ type search struct {
 	best    Header
 	expiry  Expiry
 	holders []Member // who hold best
-	claims  []Member // who say of themselves that they are the primary
+	claims  []Member // who say of themselves that they are the primary in best's epoch
 	heard   []Member // who answered
 	others  []Member // who holds something, best or not
 	reach   []Member // with whom those are connected
@@ -119,7 +119,10 @@ func (s *step) answer(from Member, msg *Message) {
 	if h.Held() {
 		q.others = append(q.others, from)
 	}
-	if h.Held() && h.Primary == from {
+	if h.Epoch != q.best.Epoch && h.Above(&q.best) {
+		q.claims = q.claims[:0]
+	}
+	if h.Held() && h.Primary == from && !h.Epoch.Less(q.best.Epoch) {
 		q.claims = append(q.claims, from)
 	}
 	switch {
@@ -168,10 +171,12 @@ func (s *step) decide(o *Op) {
 	if !disowned {
 		heard := slices.Contains(q.heard, p)
 		switch {
-		case heard && (q.disowned != p || q.disownedAt != b.Epoch ||
-			slices.Contains(q.holders, p) && slices.Contains(q.claims, p)):
+		case heard && (q.disowned != p || q.disownedAt != b.Epoch || slices.Contains(q.claims, p)):
+			// Its answer may be older than what the others say: ask itself. If
+			// it said No, a Grant to it may have been under way; then it
+			// answered this round after that, and claims the session.
 			q.known = b.Epoch
-			s.take(o, p, NoClaim, Member{}) // its answer may be older than what the others say: ask itself
+			s.take(o, p, NoClaim, Member{})
 			return
 		case heard:
 			disowned = true
