@@ -49,6 +49,9 @@ func (s *step) replace(rec Record, attrs bool) {
 		}
 	}
 	s.conflict(&rec.Header, rec.Attrs, attrs)
+	if p := m.rec.Primary; m.rec.Held() && p != s.self && p != rec.Primary && !rec.Descends(m.rec.Epoch) && s.connected(p) {
+		s.send(p, Message{Kind: Compare, Header: rec.Header, Expiry: rec.Expiry}) // its copy is of another branch now
+	}
 	m.rec, m.reign = rec, Reign{}
 	m.copied = rec.Primary != s.self
 	m.acks, m.sent, m.full = nil, 0, false

@@ -329,17 +329,20 @@ func (s *step) rest() {
 	if m.live == nil {
 		return
 	}
-	if m.live.behind && !s.used() {
+	r := &m.rec
+	switch {
+	case !m.live.behind:
+	case !r.Held() || r.Dead || s.primary() || r.Primary.IsZero():
+		m.live.behind = false
+	case !s.used() && s.connected(r.Primary):
 		// This member gave the role up while ops used the record. Now the
 		// primary may say what is to become of it.
 		m.live.behind = false
-		if r := &m.rec; r.Held() && !r.Dead && s.connected(r.Primary) {
-			s.send(r.Primary, Message{Kind: Compare, Header: r.Header, Expiry: r.Expiry})
-		}
+		s.send(r.Primary, Message{Kind: Compare, Header: r.Header, Expiry: r.Expiry})
 	}
 	if m.ops == nil {
 		m.live.avoid = nil
-		if len(m.live.unburied) == 0 {
+		if len(m.live.unburied) == 0 && !m.live.behind {
 			m.live = nil
 		}
 	}
