@@ -39,7 +39,9 @@ type member struct {
 	gossiped atomic.Bool // gossip names it now
 	failed   atomic.Bool // the last that was logged of it is that it failed
 	probing  atomic.Bool // a task of the proxy looks after it
+	differs  atomic.Bool // it was logged that file and gossip have different addresses
 
+	vigil  vigil
 	counts memberCounts
 }
 
@@ -149,6 +151,7 @@ func (p *Proxy) newMemberAt(w *worker.Member, address string) (*member, error) {
 		// cut by a socket_timeout of three).
 		silence: or(w.ReplyTimeout, w.SocketTimeout),
 	}
+	m.vigil.joined = make(chan struct{}, 1)
 	m.at.Store(e)
 	return m, nil
 }

@@ -81,7 +81,7 @@ func (p *Proxy) give(x *exchange) {
 	x.from, x.in, x.out = nil, nil, nil
 	x.lb, x.ref, x.want, x.round = nil, cookie.Reference{}, balance.Request{}, balance.Round{}
 	x.rounds, x.attempts, x.resends = 0, 0, 0
-	x.failure, x.cause, x.busy, x.spare = failNone, nil, false, false
+	x.failure, x.cause, x.lost, x.busy, x.spare = failNone, nil, false, false, false
 	x.status, x.begun, x.read, x.written, x.headBytes = 0, false, 0, 0, 0
 	x.served = nil
 	p.mu.Lock()

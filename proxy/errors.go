@@ -13,11 +13,15 @@ import (
 // It is the ordinary end of a connection, and the caller closes it.
 var ErrClosed = errors.New("proxy: connection ends")
 
+// ErrLinger is like [ErrClosed], for a client that may still be sending: the
+// caller ends the connection with [http1.Conn.Linger], so that the client can read
+// its reply.
+var ErrLinger = errors.New("proxy: connection ends, and more may come")
+
 // statusClientGone is logged for a request whose client went away before its
 // reply was complete. It is nginx's number, and never sent.
 const statusClientGone = 499
 
-// errSlow is what a body is read with that did not arrive in time.
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // classifyBody says what the end of a request's body with err means.

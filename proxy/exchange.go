@@ -77,6 +77,7 @@ type exchange struct {
 	source   replyBody
 	failure  failure
 	cause    error // of failure, for the log
+	lost     bool  // failTimeout or failBegun because the member does not answer others either
 	busy     bool  // failConnect for want of a free connection: the member lives
 	spare    bool  // failConnect because the endpoint was replaced meanwhile
 	attempts int
@@ -102,7 +103,7 @@ func (x *exchange) exchange() failure {
 		x.member.counts.retries.Add(1)
 	}
 	x.served = x.member
-	x.busy, x.spare = false, false
+	x.busy, x.spare, x.lost = false, false, false
 	conn, f := x.member.endpoint().Send(x.p.ctx, x.msg.Bytes())
 	if f != nil && (conn == nil || isTimeout(f.Err)) {
 		x.conn = conn
@@ -167,6 +168,9 @@ func (x *exchange) readReply() failure {
 // a reply.
 func (x *exchange) classify(err error) failure {
 	switch {
+	case errors.Is(err, http1.ErrInterrupted) && x.conn.Abandoned():
+		x.lost = true
+		return x.failed(failTimeout, errLost)
 	case errors.Is(err, http1.ErrInterrupted):
 		// The pump did that: it knows why.
 		x.pump.wait()
@@ -181,6 +185,9 @@ func (x *exchange) classify(err error) failure {
 
 // errGone is what await returns when the client has gone.
 var errGone = errors.New("proxy: the client has gone away")
+
+// errLost is the cause of a failure that a vigil has found out.
+var errLost = errors.New("proxy: the member is silent, on other connections as well")
 
 // The first look for a client that has gone is made after watchFirst, then less
 // and less often.
@@ -197,6 +204,12 @@ const (
 func (x *exchange) await() error {
 	wire, silence := x.conn.Wire(), x.member.silence
 	since := time.Now()
+	begun, vigil := since, false
+	defer func() {
+		if vigil {
+			x.member.leaveVigil()
+		}
+	}()
 	for step := watchFirst; ; step = min(2*step, watchLast) {
 		if silence > 0 {
 			step = min(step, max(silence-time.Since(since), time.Millisecond))
@@ -215,6 +228,10 @@ func (x *exchange) await() error {
 		}
 		if silence > 0 && time.Since(since) >= silence {
 			return err
+		}
+		if !vigil && time.Since(begun) >= vigilAfter {
+			x.p.keepVigil(x.member)
+			vigil = true
 		}
 	}
 }
@@ -269,16 +286,26 @@ type replyBody struct {
 	x *exchange
 }
 
-// Next returns the next piece. While the member is silent the client is watched,
-// so that a stream nobody listens to ends.
+// Next returns the next piece. When the member is silent for long the client is
+// watched, so that a stream nobody listens to ends, and no buffer is held.
 func (b *replyBody) Next() ([]byte, error) {
-	body := &b.x.rep.Body
-	if wire := b.x.conn.Wire(); !body.Ready() && wire.Buffered() == 0 {
+	body, wire, silence := &b.x.rep.Body, b.x.conn.Wire(), b.x.member.silence
+	if body.Ready() {
+		return body.Next()
+	}
+	wire.SetReadTimeout(watchFirst)
+	if silence > 0 {
+		wire.SetReadTimeout(min(silence, watchFirst))
+	}
+	if p, err := body.Next(); err == nil || !isTimeout(err) {
+		return p, err
+	}
+	if wire.Buffered() == 0 {
 		if err := b.x.await(); err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
-		wire.SetReadTimeout(b.x.member.silence)
 	}
+	wire.SetReadTimeout(silence)
 	return body.Next()
 }
 

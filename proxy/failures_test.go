@@ -637,3 +637,90 @@ func TestEachMemberOnce(t *testing.T) { // D01
 		}
 	})
 }
+
+// A member behind a cut cable, or frozen, does not keep the requests that were
+// sent to it (design 6): idempotent ones go once to another member, others are
+// 504. Neither has a reply_timeout.
+func TestVigil(t *testing.T) {
+	codec := testCodec(t)
+	ours := func(c *proxy.Config) { c.Codec = codec }
+	faults := []struct {
+		name string
+		o    options
+		do   func(w *world)
+	}{
+		{"cut cable", options{}, func(w *world) { w.net.Cut("10.0.0.1", "10.0.1.1") }},
+		{"frozen node of ours", options{config: ours}, func(w *world) { w.net.Host("10.0.1.1").Freeze() }},
+	}
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			both(t, f.o, func(t *testing.T, w *world) {
+				w.get("/", "s.a")
+				f.do(w)
+				defer w.net.Host("10.0.1.1").Thaw()
+				done := make(chan string)
+				for _, method := range []string{"GET", "POST", "GET", "POST"} {
+					go func() {
+						start := time.Now()
+						a, err := w.do(method, "/", "s.a", nil)
+						done <- fmt.Sprint(method, " ", a.status, " ", err, " in time ", time.Since(start) <= time.Second)
+					}()
+				}
+				var got []string
+				for range 4 {
+					got = append(got, <-done)
+				}
+				slices.Sort(got)
+				// The kept connection takes one request; the others dial, and fail
+				// with nothing sent, or are sent and wait.
+				for _, g := range got {
+					if !strings.HasSuffix(g, "<nil> in time true") || strings.HasPrefix(g, "GET") && !strings.HasPrefix(g, "GET 200") ||
+						!strings.HasPrefix(g, "GET 200") && !strings.HasPrefix(g, "POST 200") && !strings.HasPrefix(g, "POST 504") {
+						t.Errorf("%q", g)
+					}
+				}
+				if w.member("a").InService {
+					t.Error("the member is still in service")
+				}
+			})
+		})
+	}
+}
+
+// What takes long is no fault: not at a node of ours, which answers probes, not at
+// a server that can do one thing at a time, and not at one that stops in good order
+// and accepts nothing more.
+func TestVigilPatience(t *testing.T) {
+	codec := testCodec(t)
+	ours := func(c *proxy.Config) { c.Codec = codec }
+	slow := func(m *fake, c *memberConn, r *http.Request) bool {
+		time.Sleep(time.Minute)
+		return counter(m, c, r)
+	}
+	closing := func(m *fake, c *memberConn, r *http.Request) bool {
+		m.mu.Lock()
+		_ = m.ln.Close()
+		m.mu.Unlock()
+		return slow(m, c, r)
+	}
+	var busy chan struct{} // of the bubble
+	single := func(m *fake, c *memberConn, r *http.Request) bool {
+		busy <- struct{}{}
+		defer func() { <-busy }()
+		return slow(m, c, r)
+	}
+	for name, o := range map[string]options{
+		"ours":          {config: ours, serve: map[string]handler{"a": slow}},
+		"single-minded": {serve: map[string]handler{"a": single}},
+		"stopping":      {config: ours, serve: map[string]handler{"a": closing}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			both(t, o, func(t *testing.T, w *world) {
+				busy = make(chan struct{}, 1)
+				if a := w.post("/", "s.a", "x"); a.status != 200 || a.member != "a" {
+					t.Errorf("POST = %d from %q, want 200 from a", a.status, a.member)
+				}
+			})
+		})
+	}
+}

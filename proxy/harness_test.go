@@ -188,6 +188,7 @@ type answer struct {
 	trailer http.Header
 	body    string
 	member  string // who says that it served, and whom the session is with
+	close   bool   // the connection ends with it
 	err     error  // of reading the body
 }
 
@@ -272,7 +273,7 @@ func (c *rawConn) hear(method string) (answer, error) {
 	b, err := io.ReadAll(resp.Body)
 	return answer{
 		status: resp.StatusCode, header: resp.Header, trailer: resp.Trailer,
-		body: string(b), member: resp.Header.Get("X-Member"), err: err,
+		body: string(b), member: resp.Header.Get("X-Member"), close: resp.Close, err: err,
 	}, nil
 }
 

@@ -20,19 +20,12 @@ type client1 struct {
 	cut  bool // only its end tells the client where the reply ends
 }
 
-// How much, and for how long, is read of what a client goes on sending after a
-// reply that did not wait for it (peers.md C17).
-const (
-	lingerBytes = 1 << 20
-	lingerTime  = 2 * time.Second
-)
-
 // Serve reads one request from c and takes it through the pipeline. The caller
 // has waited for its first byte, by [http1.Conn.Await]. Nil means that another
 // request may come.
 //
-// The error is [ErrClosed], also after a request that broke a rule and got its
-// reply; or [http1.ErrHTTP2] for a client that speaks that, to whose connection
+// The error is [ErrClosed] or [ErrLinger], also after a request that broke a rule
+// and got its reply; or [http1.ErrHTTP2] for a client that speaks that, to whose connection
 // nothing was done.
 func (p *Proxy) Serve(c *http1.Conn, from *Client) error {
 	x := p.take()
@@ -69,8 +62,7 @@ func (c *client1) unread(err error) error {
 	}
 	x.req.Reset() // what was read of it is not to be trusted
 	x.finish(giveUp)
-	_ = c.conn.Linger(lingerBytes, lingerTime) // it is closed one way or the other
-	return ErrClosed
+	return ErrLinger
 }
 
 // end says whether the connection can be used for another request.
@@ -85,8 +77,7 @@ func (c *client1) end() error {
 		}
 		return ErrClosed
 	case !x.req.Body.Ended() || c.last && c.conn.Buffered() > 0:
-		_ = c.conn.Linger(lingerBytes, lingerTime) // it is closed one way or the other
-		return ErrClosed
+		return ErrLinger
 	case c.last:
 		return ErrClosed
 	}

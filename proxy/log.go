@@ -30,6 +30,24 @@ func (c *counts) add(x *exchange) {
 	}
 }
 
+// Counts are the proxy's counters since it was made.
+type Counts struct {
+	Requests uint64 // with a reply, or at their end without one
+	Failed   uint64 // of these: answered by the proxy itself, or cut
+	Gone     uint64 // of these: the client went away
+	Resent   uint64 // sent again after a member had got them
+	Forged   uint64 // session values that looked signed and did not verify
+}
+
+// Counts returns the counters.
+func (p *Proxy) Counts() Counts {
+	c := &p.counts
+	return Counts{
+		Requests: c.requests.Load(), Failed: c.failed.Load(), Gone: c.gone.Load(),
+		Resent: c.resent.Load(), Forged: c.forged.Load(),
+	}
+}
+
 // memberCounts are a member's counters since it was made.
 type memberCounts struct {
 	retries   atomic.Uint64 // attempts here that followed a failure

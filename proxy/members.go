@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"context"
+	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -90,7 +93,10 @@ func (p *Proxy) SetMembers(members []Member) {
 func (p *Proxy) present(now, old Member, was bool) {
 	b := p.lb.balancer
 	m := p.lb.find(now.Route)
-	if m == nil {
+	switch {
+	case m == nil && now.State == Starting:
+		return // it has nothing to do until it is ready, and must not fall behind its share meanwhile
+	case m == nil:
 		p.join(now)
 		return
 	}
@@ -125,8 +131,13 @@ func (p *Proxy) settle(m *member, now Member, sure bool) bool {
 	if sure || !m.fromFile {
 		return p.move(m, now.Address)
 	}
-	p.log.Warn().Str("member", m.name).Str("file", e.Address()).Str("gossip", now.Address).Msg("the file has another address than gossip")
 	p.task(func() {
+		if p.sameAddress(e.Address(), now.Address) {
+			return
+		}
+		if m.differs.CompareAndSwap(false, true) {
+			p.log.Warn().Str("member", m.name).Str("file", e.Address()).Str("gossip", now.Address).Msg("the file has another address than gossip")
+		}
 		if e.Probe(p.ctx) == nil || p.ctx.Err() != nil {
 			return
 		}
@@ -139,6 +150,26 @@ func (p *Proxy) settle(m *member, now Member, sure bool) bool {
 	})
 	return true
 }
+
+// sameAddress reports whether a, whose host may be a name, is b, whose host is an
+// address.
+func (p *Proxy) sameAddress(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil || portA != portB {
+		return false
+	}
+	if net.ParseIP(hostA) != nil {
+		return hostA == hostB
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, lookupTime)
+	defer cancel()
+	addresses, err := net.DefaultResolver.LookupHost(ctx, hostA)
+	return err == nil && slices.Contains(addresses, hostB)
+}
+
+// lookupTime bounds the resolution of a name of the file.
+const lookupTime = 5 * time.Second
 
 // move gives m connections to another address.
 func (p *Proxy) move(m *member, address string) bool {
@@ -216,6 +247,11 @@ func (p *Proxy) bury(m *member, why *endpoint.Failure) {
 		return // it is back
 	}
 	m.counts.last.Store(&trouble{at: time.Now(), text: why.Error()})
+	if why.Kind != endpoint.Refused {
+		// One that refuses may be stopping in good order, and finish what it has
+		// got; another one will not.
+		m.endpoint().Abandon()
+	}
 	m.endpoint().CloseKept()
 	if m.fromFile {
 		if p.lb.balancer.Fail(m.route) && m.failed.CompareAndSwap(false, true) {

@@ -283,7 +283,7 @@ func (x *exchange) failover() whither {
 func (x *exchange) survey(f *facts) {
 	switch f.failure {
 	case failDropped, failBegun:
-		f.alive = x.member.endpoint().Probe(x.p.ctx) == nil
+		f.alive = !x.lost && x.member.endpoint().Probe(x.p.ctx) == nil
 		if f.alive || f.failure == failBegun {
 			break
 		}
@@ -333,6 +333,9 @@ func (x *exchange) outcome(f facts) balance.Outcome {
 		}
 		return balance.Unreachable
 	case failTimeout:
+		if x.lost {
+			return balance.Unreachable
+		}
 		return balance.ReplyTimeout
 	default:
 		return balance.ClientFailed

@@ -22,6 +22,9 @@ func (x *exchange) reply() failure {
 		return x.stop(x.failed(failGone, werr))
 	case errors.Is(rerr, errGone):
 		return x.stop(x.failed(failGone, rerr))
+	case errors.Is(rerr, http1.ErrInterrupted) && x.conn.Abandoned():
+		x.lost = true
+		return x.stop(x.failed(failBegun, errLost))
 	case rerr != nil:
 		return x.stop(x.failed(failBegun, rerr))
 	}

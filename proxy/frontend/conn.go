@@ -17,6 +17,13 @@ const (
 	closing              // somebody else has closed it while it was idle
 )
 
+// How much, and for how long, is read of what a client goes on sending after a
+// reply that did not wait for it (peers.md C17).
+const (
+	lingerBytes = 1 << 20
+	lingerTime  = 2 * time.Second
+)
+
 // A conn is one connection of a client, served by one goroutine.
 type conn struct {
 	s     *Server
@@ -60,6 +67,13 @@ func (c *conn) requests(wire *http1.Conn) (kept bool) {
 		switch err := s.proxy.Serve(wire, client); {
 		case errors.Is(err, http1.ErrHTTP2):
 			return c.toHTTP2(wire)
+		case errors.Is(err, proxy.ErrLinger):
+			// There is no request any more: who stops the server need not wait.
+			c.state.Store(idle)
+			if !s.stopping.Load() {
+				_ = wire.Linger(lingerBytes, lingerTime) // it is closed one way or the other
+			}
+			return false
 		case err != nil:
 			return false
 		}

@@ -1,0 +1,160 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/proxy"
+	"github.com/understudy-lb/understudy/proxy/frontend"
+	"github.com/understudy-lb/understudy/proxy/worker"
+)
+
+// loop is a proxy on the loopback interface with members that answer without
+// allocating, and one client connection.
+type loop struct {
+	client  net.Conn
+	request []byte
+	want    int // bytes of the reply
+	buf     []byte
+}
+
+func newLoop(tb testing.TB, access zerolog.Logger, body int) *loop {
+	tb.Helper()
+	reply := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nDate: Mon, 30 Nov 2026 00:00:00 GMT\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", body, strings.Repeat("x", body))
+	var text strings.Builder
+	for _, name := range []string{"a", "b", "c"} {
+		ln := listen(tb)
+		go serveLoop(ln, reply)
+		host, port, _ := net.SplitHostPort(ln.Addr().String())
+		fmt.Fprintf(&text, "worker.%[1]s.type=http\nworker.%[1]s.host=%[2]s\nworker.%[1]s.port=%[3]s\n", name, host, port)
+	}
+	text.WriteString("worker.lb.type=lb\nworker.lb.balance_workers=a,b,c\nworker.list=lb\n")
+	file, err := worker.Parse("workers.properties", strings.NewReader(text.String()), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	codec, err := cookie.New(cookie.Config{Keys: [][]byte{bytes.Repeat([]byte("k"), 32)}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p, err := proxy.New(proxy.Config{Workers: file, Codec: codec, Access: access})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(p.Close)
+	front, err := frontend.New(frontend.Config{Proxy: p})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ln := listen(tb)
+	go front.Serve(ln) //nolint:errcheck // Shutdown ends it
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := front.Shutdown(ctx); err != nil {
+			tb.Error(err)
+		}
+	})
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = client.Close() })
+	session, err := codec.Encode(cookie.Value{ID: strings.Repeat("i", 26), Primary: "b", Secondary: "c", Epoch: cookie.Epoch{N: 1, Boot: 1, Seq: 1}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l := &loop{
+		client:  client,
+		request: []byte("GET /counter?x=1 HTTP/1.1\r\nHost: shop.test\r\nUser-Agent: test\r\nAccept: */*\r\nCookie: lang=en; JSESSIONID=" + session + "\r\n\r\n"),
+		buf:     make([]byte, len(reply)),
+		want:    len(reply),
+	}
+	return l
+}
+
+func listen(tb testing.TB) net.Listener {
+	tb.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = ln.Close() })
+	return ln
+}
+
+// serveLoop is a member for requests without a body.
+func serveLoop(ln net.Listener, reply []byte) {
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer func() { _ = c.Close() }()
+			buf := make([]byte, 64<<10)
+			for n := 0; ; {
+				m, err := c.Read(buf[n:])
+				if err != nil {
+					return
+				}
+				if n += m; !bytes.HasSuffix(buf[:n], []byte("\r\n\r\n")) {
+					continue
+				}
+				n = 0
+				if _, err := c.Write(reply); err != nil {
+					return
+				}
+			}
+		}()
+	}
+}
+
+// exchange sends one request and reads the reply.
+func (l *loop) exchange(tb testing.TB) {
+	if _, err := l.client.Write(l.request); err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := io.ReadFull(l.client, l.buf[:l.want]); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// The gate of design 6: one proxied request, kept connections, 128 B reply, a
+// signed cookie that is verified, costs no allocation; with the access log on or
+// off.
+func TestAllocations(t *testing.T) {
+	for name, access := range map[string]zerolog.Logger{"silent": {}, "logged": zerolog.New(io.Discard)} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoop(t, access, 128)
+			for range 100 {
+				l.exchange(t)
+			}
+			if got := testing.AllocsPerRun(2000, func() { l.exchange(t) }); got != 0 {
+				t.Errorf("%v allocations a request, want 0", got)
+			}
+		})
+	}
+}
+
+func BenchmarkProxy(b *testing.B) {
+	for _, body := range []int{128, 10 << 10} {
+		b.Run(fmt.Sprintf("body=%d", body), func(b *testing.B) {
+			l := newLoop(b, zerolog.Logger{}, body)
+			b.ReportAllocs()
+			b.SetBytes(int64(body))
+			for b.Loop() {
+				l.exchange(b)
+			}
+		})
+	}
+}
