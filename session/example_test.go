@@ -20,6 +20,8 @@ type user struct {
 	Admin bool
 }
 
+func (u *user) promote() { u.Admin = true }
+
 var (
 	visits = session.NewKey[int]("visits")
 	login  = session.NewKey[user]("login")
@@ -77,7 +79,7 @@ func ExampleKey() {
 			}
 		case "/promote": // in place: changes nothing until it is set again
 			u, _ := login.Get(s)
-			u.Admin = true
+			u.promote()
 		}
 		u, ok := login.Get(s)
 		_, _ = fmt.Fprintf(w, "%+v %v", u, ok)

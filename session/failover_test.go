@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -277,5 +278,38 @@ func TestParallelFirstRequestsOfALostSession(t *testing.T) { // H31, H20
 		if got := f.nodes["a"].m.Stats(); got.Primary != 1 {
 			t.Errorf("a has %d sessions, want 1", got.Primary)
 		}
+	})
+}
+
+// Members die one after the other and nobody asks for the session meanwhile: it
+// has two holders again each time (TC-5, H02, D7, R14).
+func TestChainWithoutRequests(t *testing.T) {
+	bubble(t, Config{}, "abcd", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		got := b.count(f.nodes["a"], 1, "")
+		left := []string{"a", "b", "c", "d"}
+		for _, victim := range []string{got.Primary, got.Secondary} {
+			f.kill(victim)
+			left = slices.DeleteFunc(left, func(name string) bool { return name == victim })
+			time.Sleep(time.Second)
+			var sum Stats
+			for _, name := range left {
+				s := f.nodes[name].m.Stats()
+				sum.Primary += s.Primary
+				sum.Secondary += s.Secondary
+			}
+			if sum.Primary != 1 || sum.Secondary != 1 {
+				t.Fatalf("without %s: %d primaries and %d copies, want 1 and 1", victim, sum.Primary, sum.Secondary)
+			}
+		}
+		holder := left[0]
+		for _, name := range left {
+			if f.nodes[name].m.Stats().Primary == 1 {
+				holder = name
+			}
+		}
+		f.kill(holder)
+		left = slices.DeleteFunc(left, func(name string) bool { return name == holder })
+		b.count(f.nodes[left[0]], 2, left[0]+"!")
 	})
 }
