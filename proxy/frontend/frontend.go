@@ -6,8 +6,9 @@
 // # How many
 //
 // There are at most Config.MaxConns connections. One more is accepted and takes
-// the place of the one that has been idle for longest; if none is idle, it waits,
-// and further ones wait in the kernel.
+// the place of the one that has been idle for longest. If none is idle it waits,
+// the next reply is the last one on its connection, and further connections wait
+// in the kernel.
 //
 // # The end
 //
@@ -71,18 +72,20 @@ type Server struct {
 	log       zerolog.Logger
 	slots     chan struct{} // one token for each connection
 	stopping  atomic.Bool
+	last      atomic.Bool    // no connection goes on after its reply: stopping, or somebody waits for a place
 	stop      chan struct{}  // closed when stopping is set
 	conns     sync.WaitGroup // connections, and the listeners' Serve
 	http2     *http.Server
 	handedOn  *handoff
 	http2Done chan struct{} // closed when http2's accept loop has ended
 
-	mu     sync.Mutex // guards what follows; held for O(listeners), or O(conns) when there are too many and in Shutdown
-	lns    map[net.Listener]struct{}
-	open   map[*conn]struct{}
-	cut    bool // Shutdown's time is over
-	active int  // requests of http2 under way
-	quiet  chan struct{}
+	mu      sync.Mutex // guards what follows; held for O(listeners), or O(conns) when there are too many and in Shutdown
+	lns     map[net.Listener]struct{}
+	open    map[*conn]struct{}
+	waiting int  // connections without a place, one per listener at most
+	cut     bool // Shutdown's time is over
+	active  int  // requests of http2 under way
+	quiet   chan struct{}
 }
 
 // New returns a server that serves nothing yet. It must be shut down.
@@ -188,9 +191,11 @@ func (s *Server) accept(nc net.Conn) bool {
 	select {
 	case s.slots <- struct{}{}:
 	default:
+		s.crowd(1)
 		s.evict()
 		select {
 		case s.slots <- struct{}{}:
+			s.crowd(-1)
 		case <-s.stop:
 			_ = nc.Close() // it came too late
 			return false
@@ -208,6 +213,14 @@ func (s *Server) accept(nc net.Conn) bool {
 	s.open[c] = struct{}{}
 	s.conns.Go(c.serve)
 	return true
+}
+
+// crowd counts connections that wait for a place.
+func (s *Server) crowd(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting += n
+	s.last.Store(s.waiting > 0 || s.stopping.Load())
 }
 
 // evict closes the connection that has been idle for longest, if there is one.
@@ -234,6 +247,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if !s.stopping.Swap(true) {
 		close(s.stop)
 	}
+	s.last.Store(true)
 	for ln := range s.lns {
 		_ = ln.Close() // it may be closed already
 	}
