@@ -104,6 +104,9 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 	case owner.Wait:
 		m.timers.wait(e.id, a.To, m.promise(a.To))
 	case owner.Report:
+		if a.Conflict.Exact && len(a.Conflict.Lost) == 0 {
+			return // the other side has come to the same
+		}
 		m.stats.conflicts.Add(1)
 		m.log.Warn().Str("session", mark(e.id)).Stringer("mine", a.Conflict.Mine.Epoch).Stringer("theirs", a.Conflict.Theirs.Epoch).
 			Int("attributes", len(a.Conflict.Lost)).Msg("session conflict: accepted changes are lost")
