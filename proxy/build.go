@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -149,7 +150,7 @@ func (p *Proxy) newMemberAt(w *worker.Member, address string) (*member, error) {
 		// As in mod_jk, reply_timeout decides while a reply is awaited, and
 		// socket_timeout only without it (TC-4b: nine seconds of work are not
 		// cut by a socket_timeout of three).
-		silence: or(w.ReplyTimeout, w.SocketTimeout),
+		silence: cmp.Or(w.ReplyTimeout, w.SocketTimeout),
 	}
 	m.vigil.joined = make(chan struct{}, 1)
 	m.at.Store(e)

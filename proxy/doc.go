@@ -1,2 +1,46 @@
-// Package proxy is the data plane.
+// Package proxy is the data plane: it takes the requests of clients to members,
+// and survives what happens to members meanwhile.
+//
+// # The life of a request
+//
+// A listener of package frontend accepts a connection. HTTP/1 comes in by
+// [Proxy.Serve] (http1.go), HTTP/2 by [Proxy.ServeHTTP] (http2.go); both are one
+// pair of interfaces, request and reply, to everything that follows. The head is
+// parsed by package http1 in either case, so that there is one set of checks.
+// Then (proxy.go, serve):
+//
+//	read      read.go      the head as a member gets it (header.go), and the body if it
+//	                       is short; a longer one is left to a pump (pump.go)
+//	route     proxy.go     the lb, and the members that the session names
+//	balance   proxy.go     a lease on a member: primary, secondary, or another
+//	exchange  exchange.go  one attempt at it: a reply's head, or a failure with one
+//	                       of a dozen names
+//	  ↺       failover.go  what becomes of the request: decide, a pure function
+//	reply     reply.go     the rest of the reply to the client
+//
+// In the ordinary case that is one goroutine: client read, member write, member
+// read, client write. The pump is a second one, for a body that its client still
+// sends. A client that has gone away is noticed without one: whoever waits for a
+// member looks at the client's connection after 50 ms, then less and less often,
+// once a second in the end.
+//
+// # Sent again
+//
+// What no member has got goes to the next one, whatever its method and at once;
+// what a member may have run is sent again once, if it is idempotent, and never to
+// the last member (design D8; failover.go has it all). For that the first 64 KiB of
+// a request, head and body, are kept until a member has answered. lb_retries has no
+// effect: a round takes in every member once.
+//
+// # Whose word is believed
+//
+// Understudy-Not-Executed is believed from members that gossip names, and, if the
+// proxy has cookie keys, from all members of type http: they have the same keys.
+// What begins with Understudy- never reaches a client, nor a member from one.
+//
+// # What goes on without requests
+//
+// Members come and go by [Proxy.SetMembers] (members.go). A member that keeps
+// somebody waiting is asked on other connections whether it lives (vigil.go). All
+// of that ends with [Proxy.Close].
 package proxy

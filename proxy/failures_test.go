@@ -298,7 +298,7 @@ func TestLongBodyReplay(t *testing.T) {
 		return err != nil
 	}
 	both(t, options{serve: map[string]handler{"a": half}}, func(t *testing.T, w *world) {
-		r, _ := http.NewRequestWithContext(context.Background(), "PUT", "http://"+proxyAddr+"/", strings.NewReader(long))
+		r, _ := http.NewRequestWithContext(context.Background(), http.MethodPut, "http://"+proxyAddr+"/", strings.NewReader(long))
 		r.Header.Set("Cookie", "JSESSIONID=s.a")
 		a, err := w.send(r)
 		if err != nil || a.status != 502 {
@@ -324,7 +324,7 @@ func TestBodyReplay(t *testing.T) {
 				if chunked {
 					src = io.MultiReader(strings.NewReader(body[:1000]), strings.NewReader(body[1000:]))
 				}
-				r, _ := http.NewRequestWithContext(context.Background(), "PUT", "http://"+proxyAddr+"/", src)
+				r, _ := http.NewRequestWithContext(context.Background(), http.MethodPut, "http://"+proxyAddr+"/", src)
 				r.Header.Set("Cookie", "JSESSIONID=s.a")
 				a, err := w.send(r)
 				if err != nil || a.status != 200 || !strings.HasSuffix(a.body, body) {
@@ -474,7 +474,7 @@ func TestClientAbort(t *testing.T) {
 	both(t, options{members: []string{"a", "b"}, serve: map[string]handler{"a": stuck}}, func(t *testing.T, w *world) {
 		left = make(chan time.Time, 1)
 		ctx, cancel := context.WithCancel(context.Background())
-		r, _ := http.NewRequestWithContext(ctx, "GET", "http://"+proxyAddr+"/stuck", nil)
+		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+proxyAddr+"/stuck", nil)
 		r.Header.Set("Cookie", "JSESSIONID=s.a")
 		time.AfterFunc(5*time.Second, cancel)
 		start := time.Now()

@@ -104,6 +104,8 @@ func (c *client1) resume() bool {
 	return c.x.req.Body.Err() == nil
 }
 
+// gone takes a client that has closed its side for one that is gone, as net/http
+// and nginx do: whether it still reads cannot be known.
 func (c *client1) gone() bool { return c.conn.Look() == http1.Closed }
 
 // interim passes an interim reply on, but not to HTTP/1.0, which has none, and no

@@ -44,7 +44,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.finish(giveUp)
 		return
 	}
-	x.serve()
+	x.serve() //nolint:contextcheck // what a request starts, a vigil, is not its own and outlives it
 	if x.failure != failNone && (x.begun || x.failure == failGone) {
 		panic(http.ErrAbortHandler)
 	}

@@ -241,27 +241,37 @@ const vanishedEvery = 10 * time.Second
 
 // bury takes a member out of service that is gone.
 func (p *Proxy) bury(m *member, why *endpoint.Failure) {
-	p.gossip.mu.Lock()
-	defer p.gossip.mu.Unlock()
-	if m.gossiped.Load() {
+	e := m.endpoint()
+	if !p.takeOut(m, why) {
 		return // it is back
 	}
-	m.counts.last.Store(&trouble{at: time.Now(), text: why.Error()})
 	if why.Kind != endpoint.Refused {
 		// One that refuses may be stopping in good order, and finish what it has
 		// got; another one will not.
-		m.endpoint().Abandon()
+		e.Abandon()
 	}
-	m.endpoint().CloseKept()
-	if m.fromFile {
-		if p.lb.balancer.Fail(m.route) && m.failed.CompareAndSwap(false, true) {
-			p.log.Warn().Str("member", m.name).Err(why).Msg("member in error: gossip has lost it, and it does not answer")
-		}
-		return
+	e.CloseKept()
+	if !m.fromFile {
+		e.Close()
 	}
-	p.lb.balancer.Remove(m.route)
-	p.log.Warn().Str("member", m.name).Err(why).Msg("member has left: gossip has lost it, and it does not answer")
-	m.endpoint().Close()
+}
+
+// takeOut puts m in error, or removes it if it is not in the file, unless gossip
+// names it again.
+func (p *Proxy) takeOut(m *member, why *endpoint.Failure) bool {
+	p.gossip.mu.Lock()
+	defer p.gossip.mu.Unlock()
+	if m.gossiped.Load() {
+		return false
+	}
+	m.counts.last.Store(&trouble{at: time.Now(), text: why.Error()})
+	if !m.fromFile {
+		p.lb.balancer.Remove(m.route)
+		p.log.Warn().Str("member", m.name).Err(why).Msg("member has left: gossip has lost it, and it does not answer")
+	} else if p.lb.balancer.Fail(m.route) && m.failed.CompareAndSwap(false, true) {
+		p.log.Warn().Str("member", m.name).Err(why).Msg("member in error: gossip has lost it, and it does not answer")
+	}
+	return true
 }
 
 // look probes a member that cannot be reached until it can, or gossip has lost it

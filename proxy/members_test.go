@@ -10,15 +10,15 @@ import (
 	"github.com/understudy-lb/understudy/proxy/status"
 )
 
-// node is what gossip says of a member of the world.
-func node(route, address string, boot uint32, s proxy.MemberState) proxy.Member {
-	return proxy.Member{Route: route, Address: address, Boot: boot, State: s}
+// node is what gossip says of a member that runs.
+func node(route, address string, boot uint32) proxy.Member {
+	return proxy.Member{Route: route, Address: address, Boot: boot, State: proxy.Running}
 }
 
 var (
-	nodeA = node("a", "10.0.1.1:8080", 1, proxy.Running)
-	nodeB = node("b", "10.0.1.2:8080", 1, proxy.Running)
-	nodeC = node("c", "10.0.1.3:8080", 1, proxy.Running)
+	nodeA = node("a", "10.0.1.1:8080", 1)
+	nodeB = node("b", "10.0.1.2:8080", 1)
+	nodeC = node("c", "10.0.1.3:8080", 1)
 )
 
 // serves counts who serves n requests without a session.
@@ -176,7 +176,7 @@ func TestMoved(t *testing.T) { // F04
 		w.get("/", "s.a")
 		w.members["a"].kill()
 		w.members["a"].start(":9999")
-		w.proxy.SetMembers([]proxy.Member{node("a", "10.0.1.1:9999", 2, proxy.Running), nodeB, nodeC})
+		w.proxy.SetMembers([]proxy.Member{node("a", "10.0.1.1:9999", 2), nodeB, nodeC})
 		if a := w.get("/", "s.a"); a.member != "a" {
 			t.Errorf("after a restart on another port its session went to %q", a.member)
 		}
@@ -188,7 +188,7 @@ func TestMoved(t *testing.T) { // F04
 
 // The file's address counts as long as somebody answers there.
 func TestFileAddress(t *testing.T) {
-	elsewhere := node("a", "10.0.9.9:1", 1, proxy.Running)
+	elsewhere := node("a", "10.0.9.9:1", 1)
 	one(t, options{}, func(t *testing.T, w *world) {
 		w.proxy.SetMembers([]proxy.Member{elsewhere, nodeB, nodeC})
 		time.Sleep(5 * time.Second)
@@ -198,7 +198,7 @@ func TestFileAddress(t *testing.T) {
 	})
 	one(t, options{without: []string{"a"}}, func(t *testing.T, w *world) {
 		w.members["a"].start(":9999")
-		w.proxy.SetMembers([]proxy.Member{node("a", "10.0.1.1:9999", 1, proxy.Running), nodeB, nodeC})
+		w.proxy.SetMembers([]proxy.Member{node("a", "10.0.1.1:9999", 1), nodeB, nodeC})
 		time.Sleep(5 * time.Second)
 		if a := w.get("/", "s.a"); a.member != "a" {
 			t.Errorf("served by %q; want a, at gossip's address", a.member)
@@ -223,7 +223,7 @@ func TestTwoBoots(t *testing.T) {
 
 func TestGossipNonsense(t *testing.T) {
 	one(t, options{}, func(t *testing.T, w *world) {
-		w.proxy.SetMembers([]proxy.Member{node("x", "nowhere", 1, proxy.Running), node("", "10.0.1.1:8080", 1, proxy.Running)})
+		w.proxy.SetMembers([]proxy.Member{node("x", "nowhere", 1), node("", "10.0.1.1:8080", 1)})
 		w.proxy.SetMembers(nil)
 		if by := w.serves(30); len(by) != 3 {
 			t.Errorf("served by %v", by)

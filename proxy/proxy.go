@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,9 +117,9 @@ func New(cfg Config) (*Proxy, error) {
 	}
 	p := &Proxy{
 		file: cfg.Workers, codec: cfg.Codec, dial: cfg.Dial, limits: cfg.Limits,
-		maxResend: or(cfg.MaxResend, defaultMaxResend), maxBody: cfg.MaxBody,
-		body: or(cfg.BodyTimeout, defaultBodyTimeout), write: or(cfg.WriteTimeout, defaultWriteTimeout),
-		headTime: or(cfg.HeadTimeout, defaultHeadTimeout),
+		maxResend: cmp.Or(cfg.MaxResend, defaultMaxResend), maxBody: cfg.MaxBody,
+		body: cmp.Or(cfg.BodyTimeout, defaultBodyTimeout), write: cmp.Or(cfg.WriteTimeout, defaultWriteTimeout),
+		headTime: cmp.Or(cfg.HeadTimeout, defaultHeadTimeout),
 		log:      cfg.Log, access: cfg.Access,
 		bufs:    http1.NewBuffers(http1.BuffersConfig{Big: maxKept}),
 		started: time.Now(),
@@ -132,14 +133,6 @@ func New(cfg Config) (*Proxy, error) {
 		return nil, err
 	}
 	return p, nil
-}
-
-// or is v, or def if v is zero.
-func or[T int | time.Duration](v, def T) T {
-	if v == 0 {
-		return def
-	}
-	return v
 }
 
 // Close ends what the proxy does by itself and closes the connections that it
@@ -219,7 +212,7 @@ func (x *exchange) balance(to whither) bool {
 			continue
 		}
 		if err == nil {
-			x.lease, x.member = lease, lease.Value().(*member) //nolint:errcheck,revive // build puts nothing else there
+			x.lease, x.member = lease, lease.Value().(*member)
 			return true
 		}
 		if !errors.Is(err, balance.ErrNoMember) || x.failure.sent() || !x.nextRound() {
@@ -354,7 +347,7 @@ func (x *exchange) done(o balance.Outcome) {
 // finish answers a client that has had no reply, counts, and logs.
 func (x *exchange) finish(to whither) {
 	if !x.begun && to != cutClient {
-		x.status = or(x.status, http.StatusServiceUnavailable)
+		x.status = cmp.Or(x.status, http.StatusServiceUnavailable)
 		n, err := x.out.refuse(x.status)
 		x.written = n
 		if err != nil {

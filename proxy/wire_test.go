@@ -103,7 +103,7 @@ func TestRequestHead(t *testing.T) {
 
 func TestRequestHeadHTTP2(t *testing.T) {
 	bubble(t, true, options{serve: everywhere(echo)}, func(t *testing.T, w *world) {
-		r, _ := http.NewRequestWithContext(context.Background(), "GET", "http://"+proxyAddr+"/p?q=%zz;y", nil)
+		r, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+proxyAddr+"/p?q=%zz;y", nil)
 		r.Host = "shop.test"
 		r.Header.Set("Cookie", `pref={"a":1}; JSESSIONID=x.b`)
 		r.Header.Set("X-Forwarded-For", "1.2.3.4")
@@ -258,7 +258,7 @@ func TestTrailers(t *testing.T) {
 		return true
 	}
 	both(t, options{serve: everywhere(h)}, func(t *testing.T, w *world) {
-		r, _ := http.NewRequestWithContext(context.Background(), "POST", "http://"+proxyAddr+"/", io.MultiReader(strings.NewReader("ab"), strings.NewReader("cd")))
+		r, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://"+proxyAddr+"/", io.MultiReader(strings.NewReader("ab"), strings.NewReader("cd")))
 		r.Trailer = http.Header{"X-Ask": {"42"}}
 		a, err := w.send(r)
 		if err != nil || a.body != "abcd" {
@@ -300,7 +300,7 @@ func TestBodies(t *testing.T) {
 
 // A stream is passed on piece by piece, in both directions at once.
 func TestBothDirectionsAtOnce(t *testing.T) {
-	h := func(m *fake, c *memberConn, r *http.Request) bool {
+	h := func(_ *fake, c *memberConn, r *http.Request) bool {
 		c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
 		buf := make([]byte, 100)
 		for {
@@ -316,7 +316,7 @@ func TestBothDirectionsAtOnce(t *testing.T) {
 	}
 	both(t, options{serve: everywhere(h)}, func(t *testing.T, w *world) {
 		pr, pw := io.Pipe()
-		r, _ := http.NewRequestWithContext(context.Background(), "POST", "http://"+proxyAddr+"/", pr)
+		r, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://"+proxyAddr+"/", pr)
 		resp, err := w.client.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -539,7 +539,7 @@ func TestStreamAbandoned(t *testing.T) {
 	}
 	both(t, options{serve: map[string]handler{"a": h}}, func(t *testing.T, w *world) {
 		ended = make(chan struct{})
-		r, _ := http.NewRequestWithContext(context.Background(), "GET", "http://"+proxyAddr+"/", nil)
+		r, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+proxyAddr+"/", nil)
 		r.Header.Set("Cookie", "JSESSIONID=s.a")
 		resp, err := w.client.Do(r)
 		if err != nil {
@@ -603,11 +603,12 @@ func TestAccessLog(t *testing.T) {
 			Status, Bytes, Attempts      int
 			Body                         int
 		}
+		synctest.Wait() // the line is written after the reply
 		text := w.access.String()
 		if err := json.Unmarshal([]byte(text), &got); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
-		if got.Method != "POST" || got.Path != "/a/c" || got.Client != "10.0.2.1" || got.Member != "b" ||
+		if got.Method != http.MethodPost || got.Path != "/a/c" || got.Client != "10.0.2.1" || got.Member != "b" ||
 			got.Status != 200 || got.Attempts != 1 || got.Body != 5 || got.Bytes == 0 || strings.Contains(text, "secret") {
 			t.Errorf("line %s", text)
 		}

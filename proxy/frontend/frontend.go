@@ -18,6 +18,7 @@
 package frontend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,25 +101,17 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		proxy: cfg.Proxy,
-		head:  or(cfg.HeadTimeout, defaultHead),
-		idle:  or(cfg.IdleTimeout, defaultIdle),
+		head:  cmp.Or(cfg.HeadTimeout, defaultHead),
+		idle:  cmp.Or(cfg.IdleTimeout, defaultIdle),
 		wire:  cfg.Proxy.Wire(),
 		log:   cfg.Log,
-		slots: make(chan struct{}, or(cfg.MaxConns, defaultConns)),
+		slots: make(chan struct{}, cmp.Or(cfg.MaxConns, defaultConns)),
 		stop:  make(chan struct{}),
 		lns:   make(map[net.Listener]struct{}),
 		open:  make(map[*conn]struct{}),
 	}
 	s.startHTTP2()
 	return s, nil
-}
-
-// or is v, or def if v is zero.
-func or[T int | time.Duration](v, def T) T {
-	if v == 0 {
-		return def
-	}
-	return v
 }
 
 // ErrStopped is returned by [Server.Serve] on a server that has been shut down.

@@ -96,7 +96,9 @@ func (w *front) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = w.server.Shutdown(ctx)
-	<-w.served
+	if err := <-w.served; err != nil {
+		w.t.Errorf("Serve: %v", err)
+	}
 	for _, f := range w.end {
 		f()
 	}
@@ -136,8 +138,9 @@ func (c *client) answer() (status int, body string, last bool, err error) {
 }
 
 // get is ask and a good answer.
-func (c *client) get(path string) {
+func (c *client) get() {
 	c.t.Helper()
+	const path = "/"
 	c.ask(path)
 	if status, body, _, err := c.answer(); status != 200 || body != path || err != nil {
 		c.t.Errorf("GET %s = %d %q, %v", path, status, body, err)
@@ -154,7 +157,7 @@ func (c *client) closedAfter() time.Duration {
 func TestShutdownInOrder(t *testing.T) {
 	inBubble(t, frontend.Config{}, func(t *testing.T, w *front) {
 		idle, fresh, busy := w.dial(), w.dial(), w.dial()
-		idle.get("/")
+		idle.get()
 		busy.ask("/sleep")
 		synctest.Wait()
 		done := make(chan error, 1)
@@ -218,7 +221,7 @@ func TestTimeouts(t *testing.T) {
 		c := w.dial()
 		within("a connection that says nothing", c.closedAfter(), 10*time.Second)
 		c = w.dial()
-		c.get("/")
+		c.get()
 		within("an idle connection", c.closedAfter(), time.Minute)
 		c = w.dial()
 		_, _ = io.WriteString(c, "GET / HT")
@@ -249,11 +252,11 @@ func TestTimeouts(t *testing.T) {
 func TestMaxConns(t *testing.T) {
 	inBubble(t, frontend.Config{MaxConns: 2}, func(t *testing.T, w *front) {
 		old, young := w.dial(), w.dial()
-		old.get("/")
+		old.get()
 		time.Sleep(time.Second)
-		young.get("/")
+		young.get()
 		third := w.dial()
-		third.get("/")
+		third.get()
 		if d := old.closedAfter(); d != 0 {
 			t.Errorf("the connection that was idle for longest was closed after %v", d)
 		}
@@ -263,7 +266,7 @@ func TestMaxConns(t *testing.T) {
 		// Both are busy: the next one waits for a place.
 		fourth := w.dial()
 		start := time.Now()
-		fourth.get("/")
+		fourth.get()
 		if d := time.Since(start); d < time.Minute || d > time.Minute+time.Millisecond {
 			t.Errorf("a connection too many was served after %v, want a minute", d)
 		}
@@ -363,7 +366,7 @@ func TestAcceptFails(t *testing.T) {
 			return f
 		})
 		defer w.close()
-		w.dial().get("/")
+		w.dial().get()
 	})
 	synctest.Test(t, func(t *testing.T) {
 		w := newFront(t, frontend.Config{}, nil)
