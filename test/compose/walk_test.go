@@ -1,0 +1,242 @@
+package compose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// enough is how many counts of every client make a step: a second or two.
+const enough = 20
+
+// A scene is one step of the walk: something happens to one node of a session's
+// pair, the clients go on, and it is undone.
+type scene struct {
+	name    string
+	victim  string // "primary" or "secondary" of the first client
+	cut     func(s *stage, node string)
+	until   func(s *stage, node string) string // "" once the cluster has noticed; nil if it need not
+	mend    func(s *stage, node string)
+	errors  int  // requests of one client that may fail: those in flight at the victim
+	mayFlag bool // whether clients may be told that what they had seen is lost (G4)
+}
+
+// scenes are the steps of docs/compose.md, in its order.
+func scenes() []scene {
+	noticed := func(s *stage, node string) string { return s.members(false, node) }
+	kill := func(s *stage, node string) { s.compose("kill", node) }
+	start := func(s *stage, node string) { s.compose("start", node) }
+	pause := func(s *stage, node string) { s.compose("pause", node) }
+	unpause := func(s *stage, node string) { s.compose("unpause", node) }
+	cut := func(network string) func(*stage, string) {
+		return func(s *stage, node string) { s.disconnect(network, node) }
+	}
+	mend := func(network string) func(*stage, string) {
+		return func(s *stage, node string) { s.connect(network, node) }
+	}
+	return []scene{
+		{name: "kill the primary", victim: "primary", cut: kill, until: noticed, mend: start, errors: 1},
+		{name: "kill the secondary", victim: "secondary", cut: kill, until: noticed, mend: start},
+		{name: "pause the primary", victim: "primary", cut: pause, until: noticed, mend: unpause, errors: 2, mayFlag: true},
+		{name: "pause the secondary", victim: "secondary", cut: pause, until: noticed, mend: unpause},
+		{
+			name: "cut the primary from the nodes", victim: "primary",
+			cut: cut("replication"), until: noticed, mend: mend("replication"), mayFlag: true,
+		},
+		{name: "cut the secondary from the nodes", victim: "secondary", cut: cut("replication"), until: noticed, mend: mend("replication")},
+		{name: "cut the primary from the proxies", victim: "primary", cut: cut("clients"), mend: mend("clients"), errors: 2},
+		{name: "cut the secondary from the proxies", victim: "secondary", cut: cut("clients"), mend: mend("clients")},
+		{
+			name: "stop the primary", victim: "primary",
+			cut: func(s *stage, node string) {
+				s.compose("stop", node)
+				if code := s.docker("inspect", "-f", "{{.State.ExitCode}}", s.container(node)); code != "0" {
+					s.t.Errorf("the node ended with status %s after SIGTERM, want 0", code)
+				}
+			}, until: noticed, mend: start,
+		},
+	}
+}
+
+// TestWalk does what docs/compose.md tells the reader to do, while clients count
+// at both proxies (TC-1 to 4, 9, 10): no acknowledged count is lost, and
+// nothing fails but what was in flight at a node that died or fell silent.
+func TestWalk(t *testing.T) {
+	s := newStage(t)
+	clients := newClients(t, 6, s.proxies)
+	ok := t.Run("the pair", func(t *testing.T) {
+		onward(t, s, clients)
+		for _, c := range clients {
+			// The other group, and there the other machine (SESS-23).
+			want := map[string]string{"a": "d", "b": "c", "c": "b", "d": "a"}
+			if r := c.seen().last; r.Secondary != want[r.Primary] {
+				t.Errorf("the pair is %s and %s, want %s", r.Primary, r.Secondary, want[r.Primary])
+			}
+		}
+	})
+	for _, sc := range scenes() {
+		ok = ok && t.Run(sc.name, func(t *testing.T) { sc.play(t, s, clients) })
+	}
+	ok = ok && t.Run("kill a proxy", func(t *testing.T) {
+		begin(clients, false)
+		s.compose("kill", "proxy1")
+		onward(t, s, clients)
+		s.compose("start", "proxy1")
+		s.wait("the proxy is back", func() string { return s.members(true, "a", "b", "c", "d") })
+		judge(t, clients, 1)
+	})
+	ok = ok && t.Run("up again", func(t *testing.T) {
+		begin(clients, false)
+		before := s.compose("ps", "-q")
+		s.compose("up", "-d") // keygen runs again and leaves the key
+		onward(t, s, clients)
+		judge(t, clients, 0)
+		if after := s.compose("ps", "-q"); after != before {
+			t.Errorf("containers were %s before, and are %s", before, after)
+		}
+	})
+	if ok {
+		isolatedAndDead(t, s, clients)
+	}
+}
+
+// play does one scene and judges what the clients have seen.
+func (sc scene) play(t *testing.T, s *stage, clients []*client) {
+	node := clients[0].seen().last.Primary
+	if sc.victim == "secondary" {
+		node = clients[0].seen().last.Secondary
+	}
+	begin(clients, sc.mayFlag)
+	t.Logf("%s, which is %s; the pairs are %s", sc.name, node, pairs(clients))
+	sc.cut(s, node)
+	if sc.until != nil {
+		s.wait("both proxies have heard that "+node+" is gone", func() string { return sc.until(s, node) })
+	}
+	onward(t, s, clients)
+	t.Logf("the pairs are %s, the longest wait was %v", pairs(clients), worst(clients))
+	sc.mend(s, node)
+	s.wait(node+" is back", func() string {
+		if h := s.health(node); h != "healthy" {
+			return h
+		}
+		return s.members(true, node)
+	})
+	onward(t, s, clients)
+	s.wait("every session has its copy again", func() string {
+		for _, c := range clients {
+			if r := c.seen().last; r.Secondary == "NONE" {
+				return fmt.Sprintf("%+v", r)
+			}
+		}
+		return ""
+	})
+	t.Logf("the pairs are %s, the longest wait was %v", pairs(clients), worst(clients))
+	judge(t, clients, sc.errors)
+}
+
+// isolatedAndDead is the end of TC-9: a node that could make no copies dies, and
+// what it alone had acknowledged with it. No client is given an older state as
+// if nothing had happened.
+func isolatedAndDead(t *testing.T, s *stage, clients []*client) {
+	t.Run("kill a primary that was cut from the nodes", func(t *testing.T) {
+		node := clients[0].seen().last.Primary
+		begin(clients, true)
+		s.disconnect("replication", node)
+		s.wait("the sessions of "+node+" have no copy", func() string {
+			for _, c := range clients {
+				if r := c.seen().last; r.Primary == node && r.Secondary != "NONE" {
+					return fmt.Sprintf("%+v", r)
+				}
+			}
+			return ""
+		})
+		var alone []*client
+		for _, c := range clients {
+			if c.seen().last.Primary == node {
+				alone = append(alone, c)
+			}
+		}
+		s.compose("kill", node)
+		onward(t, s, clients)
+		for i, c := range alone {
+			if got := c.seen(); got.flagged != 1 {
+				t.Errorf("client %d: lost was said %d times, want once: %+v", i, got.flagged, got.last)
+			}
+		}
+		s.connect("replication", node)
+		s.compose("start", node)
+		s.wait(node+" is back", func() string { return s.members(true, node) })
+		onward(t, s, clients)
+		judge(t, clients, 1)
+	})
+}
+
+func begin(clients []*client, mayFlag bool) {
+	for _, c := range clients {
+		c.begin(mayFlag)
+	}
+}
+
+// onward waits until every client has counted enough from now on.
+func onward(t *testing.T, s *stage, clients []*client) {
+	t.Helper()
+	var before []int
+	for _, c := range clients {
+		before = append(before, c.seen().counts)
+	}
+	s.wait("all clients go on", func() string {
+		for i, c := range clients {
+			if got := c.seen(); got.counts < before[i]+enough {
+				return fmt.Sprintf("client %d has counted %d: %+v", i, got.counts-before[i], got)
+			}
+		}
+		return ""
+	})
+}
+
+// judge fails the test for what no client may see.
+func judge(t *testing.T, clients []*client, errors int) {
+	t.Helper()
+	for i, c := range clients {
+		got := c.seen()
+		for _, f := range got.faults {
+			t.Errorf("client %d: %s", i, f)
+		}
+		if len(got.failed) > errors {
+			t.Errorf("client %d: %d requests failed, want at most %d: %s", i, len(got.failed), errors, strings.Join(got.failed, "; "))
+		} else if len(got.failed) > 0 {
+			t.Logf("client %d: in flight: %s", i, strings.Join(got.failed, "; "))
+		}
+		if got.flagged > 0 {
+			t.Logf("client %d: lost was said %d times", i, got.flagged)
+		}
+	}
+}
+
+// pairs says who serves whom: "a!d ×4".
+func pairs(clients []*client) string {
+	count := map[string]int{}
+	var names []string
+	for _, c := range clients {
+		r := c.seen().last
+		name := r.Primary + "!" + r.Secondary
+		if count[name]++; count[name] == 1 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s ×%d", name, count[name])
+	}
+	return strings.Join(names, ", ")
+}
+
+func worst(clients []*client) time.Duration {
+	var w time.Duration
+	for _, c := range clients {
+		w = max(w, c.seen().worst)
+	}
+	return w.Round(time.Millisecond)
+}
