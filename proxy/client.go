@@ -94,6 +94,7 @@ func (p *Proxy) give(x *exchange) {
 // reset forgets the request of net/http's server.
 func (c *client2) reset() {
 	c.w, c.r, c.err = nil, nil, nil
+	c.cut.Store(false)
 	c.head.Free()
 	c.lines.Free()
 	if c.buf != nil {

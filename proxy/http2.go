@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/understudy-lb/understudy/proxy/http1"
@@ -20,7 +21,8 @@ type client2 struct {
 
 	head    http1.Out
 	buf     []byte
-	err     error // what Next returns next
+	err     error       // what Next returns next
+	cut     atomic.Bool // interrupt was called
 	lines   http1.Out
 	trailer http1.Request
 }
@@ -97,6 +99,9 @@ func (c *client2) Next() ([]byte, error) {
 	}
 	for range maxEmptyReads {
 		n, err := c.r.Body.Read(c.buf)
+		if err != nil && !errors.Is(err, io.EOF) && c.cut.Load() {
+			err = http1.ErrInterrupted
+		}
 		c.err = err
 		if n > 0 {
 			return c.buf[:n], nil
@@ -142,6 +147,7 @@ func (c *client2) Trailer() *http1.Head {
 }
 
 func (c *client2) interrupt() {
+	c.cut.Store(true)
 	// Where the server has no such thing, the handler's end does it.
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
 }
