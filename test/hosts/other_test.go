@@ -1,0 +1,15 @@
+//go:build !linux
+
+package hosts
+
+import (
+	"os"
+	"testing"
+)
+
+func TestHosts(t *testing.T) {
+	if os.Getenv("UNDERSTUDY_TEST_ALL") == "1" && !testing.Short() {
+		t.Fatal("network namespaces need Linux")
+	}
+	t.Skip("network namespaces need Linux")
+}
