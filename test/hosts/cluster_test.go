@@ -333,17 +333,26 @@ func saw(t *testing.T, format string, args ...any) {
 	t.Logf("SEEN %s: "+format, append([]any{t.Name()}, args...)...)
 }
 
-// flagged counts the replies that say that something is lost.
-func flagged(logs [][]stage.Exchange) int {
-	n := 0
-	for _, log := range logs {
+// flagged are the replies that say that something is lost.
+func flagged(logs [][]stage.Exchange) []string {
+	var all []string
+	for i, log := range logs {
 		for _, x := range log {
 			if x.Err == nil && x.Reply.Lost {
-				n++
+				all = append(all, fmt.Sprintf("client %d at %s: %v after %v", i, x.End.Format("15:04:05.000"), x.Reply, x.Before))
 			}
 		}
 	}
-	return n
+	return all
+}
+
+// unflagged reports replies that say that something is lost, in a case in
+// which nothing needs to be: all members live, or all but one.
+func unflagged(t *testing.T, logs [][]stage.Exchange) {
+	t.Helper()
+	if all := flagged(logs); len(all) > 0 {
+		t.Errorf("%d replies were flagged, though nothing needs to be lost:\n%s", len(all), strings.Join(all[:min(5, len(all))], "\n"))
+	}
 }
 
 // elapse lets time pass in which the load runs; it waits for nothing.

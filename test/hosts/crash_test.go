@@ -97,7 +97,7 @@ func crash(t *testing.T, s setting, method string, most int) {
 		}
 	}
 	logs := crowd.stop(t)
-	lost += flagged(logs)
+	lost += len(flagged(logs))
 	seen := stage.See(begin, time.Now(), logs...)
 	saw(t, "%s /crash: %d after %v; %d of %d nodes died; of %d bystanders %d lost their session",
 		method, code, took.Round(time.Millisecond), dead, len(s.nodes), bystanders, lost)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -31,7 +32,7 @@ func (x Exchange) Took() time.Duration { return x.End.Sub(x.Start) }
 type Counting struct {
 	client *Client
 	think  time.Duration
-	cancel context.CancelFunc
+	halt   context.CancelFunc
 	wg     sync.WaitGroup
 
 	acked int // value of the last good reply
@@ -44,17 +45,17 @@ type Counting struct {
 // StartCounting makes c count until [Counting.Stop], with a pause of think
 // between a good reply and the next request. Nobody else uses c meanwhile.
 func StartCounting(c *Client, think time.Duration) *Counting {
-	ctx, cancel := context.WithCancel(context.Background())
-	n := &Counting{client: c, think: think, cancel: cancel, acked: c.last.Counter}
-	n.wg.Go(func() { n.run(ctx) })
+	halted, halt := context.WithCancel(context.Background())
+	n := &Counting{client: c, think: think, halt: halt, acked: c.last.Counter}
+	n.wg.Go(func() { n.run(halted) })
 	c.t.Cleanup(func() { n.Stop() })
 	return n
 }
 
-// Stop ends the counting and returns all of its exchanges. A request that is
-// under way is given up and is not among them.
+// Stop ends the counting when the request that is under way has its reply, and
+// returns all of its exchanges. It may be called again.
 func (n *Counting) Stop() []Exchange {
-	n.cancel()
+	n.halt()
 	n.wg.Wait()
 	return n.Log()
 }
@@ -77,13 +78,10 @@ func (n *Counting) Good(since time.Time) int {
 	return good
 }
 
-func (n *Counting) run(ctx context.Context) {
+func (n *Counting) run(halted context.Context) {
 	peek := false
-	for ctx.Err() == nil {
-		x := n.once(ctx, peek)
-		if ctx.Err() != nil {
-			return // given up by us
-		}
+	for halted.Err() == nil {
+		x := n.once(context.WithoutCancel(halted), peek)
 		n.mu.Lock()
 		n.log = append(n.log, x)
 		n.mu.Unlock()
@@ -92,7 +90,7 @@ func (n *Counting) run(ctx context.Context) {
 		if peek {
 			pause = max(pause, 20*time.Millisecond) // an error that comes at once
 		}
-		Sleep(ctx, pause)
+		Sleep(halted, pause)
 	}
 }
 
@@ -148,6 +146,7 @@ type Seen struct {
 	Good     time.Duration // from the event to the last client's first good reply
 	Gap      time.Duration // longest time without a good reply, of all clients
 	Without  int           // clients that had no good reply
+	Error    string        // of the first that failed
 }
 
 // See looks at what the clients of these logs saw of an event between from and
@@ -204,6 +203,9 @@ func (s *Seen) count(x Exchange) {
 		return
 	}
 	s.Failed++
+	if s.Error == "" {
+		s.Error = x.End.Format("15:04:05.000 ") + x.Err.Error()
+	}
 	code := 0
 	if status, ok := errors.AsType[*StatusError](x.Err); ok {
 		code = status.Code
@@ -222,6 +224,9 @@ func (s Seen) String() string {
 		s.Lost, ms(s.First), ms(s.Worst), s.Median.Round(10*time.Microsecond), ms(s.InFlight), ms(s.Good), ms(s.Gap))
 	if s.Without > 0 {
 		text += fmt.Sprintf("; %d clients without a good reply", s.Without)
+	}
+	if s.Error != "" {
+		text += "; first error at " + strings.TrimSpace(s.Error)
 	}
 	return text
 }
