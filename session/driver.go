@@ -216,7 +216,7 @@ func (v *env) Candidates() []owner.Member {
 
 // NextReign implements [owner.Env].
 func (v *env) NextReign() owner.Reign {
-	return owner.Reign{Boot: v.m.self.Boot, Seq: v.m.lastReign.Add(1)}
+	return owner.Reign{Boot: v.m.reignBoot, Seq: v.m.lastReign.Add(1)}
 }
 
 // facts returns how this member stands with p now.
@@ -230,6 +230,9 @@ func (m *Manager) facts(p owner.Member) owner.Facts {
 		}
 		if leased {
 			f |= owner.Leased
+		}
+		if l.returning() {
+			f |= owner.Returning
 		}
 	}
 	if left, connected := m.set.Promise(peerID(p)); left > 0 || connected {

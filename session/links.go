@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -34,6 +35,7 @@ type link struct {
 	up       bool       // conn is up: both have compared
 	held     []frame    // for conn, as soon as it is up
 	since    int64      // uptime at which the last connection ended, or the first dial failed; 0 while there is one
+	back     int64      // until this uptime it is owner.Returning, and longer while both compare; 0: it is not
 	told     bool       // since then its sessions were told that it is lost,
 	toldGone bool       // and that it is gone
 	met      int64      // tombstones from before this uptime are known there
@@ -252,7 +254,7 @@ func (p peers) Up(c *peer.Conn) {
 	m := p.m
 	l := m.links.get(memberOf(c.ID()))
 	l.mu.Lock()
-	l.up = true
+	l.up, l.back = true, 0
 	for _, f := range l.held {
 		put(c, f.kind, f.data)
 	}
@@ -263,11 +265,23 @@ func (p peers) Up(c *peer.Conn) {
 	m.wake()
 }
 
+// ownEnd reports whether this member ended a connection because of the other,
+// which had its time already (C4), or is not to have any.
+func ownEnd(err error) bool {
+	return errors.Is(err, peer.ErrSilent) || errors.Is(err, peer.ErrSlow) || errors.Is(err, peer.ErrGone) || errors.Is(err, peer.ErrClosed)
+}
+
 // Down implements [peer.Handler].
-func (p peers) Down(c *peer.Conn, _ error) {
+func (p peers) Down(c *peer.Conn, err error) {
 	m := p.m
 	l := m.links.get(memberOf(c.ID()))
 	l.mu.Lock()
+	switch {
+	case ownEnd(err):
+		l.back = 0
+	case l.up:
+		l.back = m.uptime() + m.ackTimeout.Milliseconds()
+	}
 	if l.up {
 		l.met = max(1, m.uptime()-tombMargin.Milliseconds())
 		l.era = m.era.Add(1)
@@ -288,11 +302,46 @@ func (p peers) Failed(id peer.ID, gone bool, err error) {
 	if l.since == 0 {
 		l.since = max(1, m.uptime())
 	}
+	away := l.back != 0 && l.conn == nil
+	if away {
+		l.back = 0
+	}
 	l.mu.Unlock()
 	if gone && !l.gone.Swap(true) {
 		m.log.Warn().Stringer("member", id).Err(err).Msg("member gone")
 	}
+	if away {
+		m.announce(owner.PeerAway, l.id)
+	}
 	m.wake()
+}
+
+// returning reports whether p may be back in a moment.
+func (l *link) returning() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.back != 0
+}
+
+// late goes on without members that are not back in time, and returns when the
+// next one is due.
+func (m *Manager) late() (next time.Time) {
+	now := m.uptime()
+	for p, l := range m.links.snapshot() {
+		l.mu.Lock()
+		away := l.back != 0 && l.conn == nil && now >= l.back
+		if away {
+			l.back = 0
+		}
+		if l.back != 0 && l.conn == nil {
+			next = earliest(next, m.start.Add(time.Duration(l.back)*time.Millisecond))
+		}
+		l.mu.Unlock()
+		if away {
+			m.announce(owner.PeerAway, p)
+		}
+	}
+	return next
 }
 
 // announce tells the sessions that may care of what happened to p.

@@ -108,7 +108,7 @@ func (m *Manager) run(ctx context.Context) {
 		case <-m.timers.wakeup:
 		case <-timer.C:
 		}
-		next := m.lost(ctx)
+		next := earliest(m.late(), m.lost(ctx))
 		over, conflicts, at := m.timers.due(time.Now())
 		for _, p := range over {
 			m.tell(p.id, &owner.Event{Kind: owner.PromiseOver, Peer: p.p})
@@ -253,6 +253,7 @@ func (m *Manager) replace(ctx context.Context, p owner.Member, gone bool) {
 			return false
 		case <-t.C:
 		}
+		m.late()
 		sent = m.stats.sent.Load()
 		return true
 	})

@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -43,6 +45,7 @@ type Manager struct {
 	lifetime       time.Duration
 	sweepInterval  time.Duration
 	joinTimeout    time.Duration
+	ackTimeout     time.Duration
 	placement      Placement
 	buffer         int
 	maxBytes       int
@@ -58,6 +61,7 @@ type Manager struct {
 	era       atomic.Uint64 // counts the ends of connections
 	lastOp    atomic.Uint64
 	lastReign atomic.Uint32
+	reignBoot uint32 // of the reigns of this process: boots of two names may be equal, these are not
 	stats     counters
 	timers    *timers
 	reborn    reborn
@@ -105,6 +109,7 @@ func New(cfg Config) (*Manager, error) {
 		name: cfg.Cookie, param: cfg.Param, path: cfg.Path, secure: cfg.Secure, trustForwarded: cfg.TrustForwarded,
 		rewriting: cfg.URLRewriting, idleTimeout: cfg.IdleTimeout, lifetime: cfg.Lifetime, sweepInterval: cfg.SweepInterval, joinTimeout: cfg.JoinTimeout,
 		placement: cfg.Placement, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, onConflict: cfg.OnConflict, now: cfg.Now, log: cfg.Log,
+		ackTimeout: cfg.AckTimeout, reignBoot: reignBoot(self),
 		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(), closed: make(chan struct{}), listed: map[peer.ID]listing{},
 		works:     sync.Pool{New: func() any { return new(work) }},
 		scratches: sync.Pool{New: func() any { return new(cookie.Scratch) }},
@@ -125,6 +130,12 @@ func New(cfg Config) (*Manager, error) {
 }
 
 var errDraining = errors.New("session: draining")
+
+// reignBoot makes one number of a member's name and boot.
+func reignBoot(self cluster.Member) uint32 {
+	sum := sha256.Sum256([]byte(self.ID()))
+	return binary.BigEndian.Uint32(sum[:])
+}
 
 // Ready returns why this member does not take requests, or nil if it does: it
 // has not compared what it holds with the other members (C2), or it drains.

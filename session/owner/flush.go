@@ -151,13 +151,33 @@ func (s *step) strike(x Member) {
 	}
 	s.raise(s.self, s.candidates(keep, x))
 	for o := s.m.ops; o != nil; o = o.next {
-		if (o.phase == flushing || o.phase == fencing) && o.waitsFor(x) {
+		if o.waitsFor(x) {
 			o.phase = unsettled
 		}
 	}
 }
 
+// away is R13 for a copy that cannot be reached.
+func (s *step) away(x Member) {
+	if s.connected(x) || s.returning(x) {
+		return
+	}
+	struck := false
+	for o := s.m.ops; o != nil; o = o.next {
+		if o.waitsFor(x) {
+			struck, o.phase = true, unsettled
+		}
+	}
+	if struck && s.primary() && s.m.rec.HasCopy(x) {
+		s.strike(x)
+	}
+}
+
+// waitsFor reports whether x has to acknowledge what o flushes.
 func (o *op) waitsFor(x Member) bool {
+	if o.phase != flushing && o.phase != fencing {
+		return false
+	}
 	for k, c := range o.from.Copies {
 		if c == x && o.pending&(1<<k) != 0 {
 			return true
@@ -218,7 +238,7 @@ func (s *step) refused(from Member, msg *Message) {
 		s.strike(from)
 	}
 	for o := m.ops; o != nil; o = o.next {
-		if (o.phase == flushing || o.phase == fencing) && o.from.Epoch == msg.About && o.waitsFor(from) {
+		if o.from.Epoch == msg.About && o.waitsFor(from) {
 			o.phase = unsettled
 		}
 	}
@@ -246,14 +266,11 @@ func (s *step) peerDown(x Member) {
 	s.restless = true
 	s.unburied(x)
 	var search *Op
-	struck := false
 	for o := m.ops; o != nil; {
 		next := o.next
 		switch {
 		case (o.role == taker || o.role == asker || o.role == forwarded) && o.peer == x:
 			s.remove(o) // nobody hears the answer
-		case (o.phase == flushing || o.phase == fencing) && o.waitsFor(x):
-			struck, o.phase = true, unsettled
 		case o.phase == forwarding && o.peer == x:
 			s.fail(o)
 		case o.phase == probing && o.search.target == x:
@@ -263,9 +280,7 @@ func (s *step) peerDown(x Member) {
 		}
 		o = next
 	}
-	if struck && s.primary() && m.rec.HasCopy(x) {
-		s.strike(x)
-	}
+	s.away(x)
 	switch {
 	case search == nil:
 	case search.phase == taking:

@@ -181,6 +181,15 @@ func (s *step) delivered(from Member, msg *Message) {
 		if h.Above(&s.m.rec.Header) && s.m.rec.Primary == from {
 			s.stepDown(h.Primary)
 		}
-		s.forward(o)
+		s.refresh(o)
+		s.again(o)
 	}
+}
+
+// refresh looks after o's marks once it is not forwarded any more.
+func (s *step) refresh(o *Op) {
+	for _, k := range []*mark{&o.saw, &o.did} {
+		k.lost = k.lost || k.set() && !k.in(&s.m.rec.Header)
+	}
+	o.phase = unsettled
 }

@@ -208,6 +208,14 @@ type step struct {
 
 func (s *step) primary() bool { return s.m.Primary(s.self) }
 
+// returning reports whether p may be back in a moment, and the compare then say
+// who is the primary. A member that was frozen meets only ends of connections
+// when it goes on: if it struck everybody at once, its stale branch would
+// outbid the one that lives.
+func (s *step) returning(p Member) bool {
+	return s.env.Peer(p)&(Connected|Returning|Gone) == Returning
+}
+
 func (s *step) connected(p Member) bool { return !p.IsZero() && s.env.Peer(p)&Connected != 0 }
 
 // over reports whether p cannot rely on this member any more (C3, C5).
@@ -245,6 +253,11 @@ func (s *step) handle(ev *Event) {
 		s.receive(ev.Peer, ev.Message)
 	case PeerUp:
 		s.restless = true
+		for o := s.m.ops; o != nil; o = o.next {
+			if o.waitsFor(ev.Peer) {
+				o.phase = unsettled // what was on the old connection never arrives
+			}
+		}
 		if s.primary() {
 			s.place()
 		}
@@ -255,6 +268,8 @@ func (s *step) handle(ev *Event) {
 		if s.primary() && s.m.rec.HasCopy(ev.Peer) {
 			s.strike(ev.Peer)
 		}
+	case PeerAway:
+		s.away(ev.Peer)
 	case PromiseOver:
 		s.restless = true
 	}

@@ -92,6 +92,7 @@ func walk(t *testing.T, seed uint64, trace bool) *world {
 		}
 		return rng.IntN(n + 1)
 	}
+	w.comesBack = func() bool { return rng.IntN(2) == 0 }
 	g := &walker{
 		w: w, rng: rng, reads: seed%3 == 0,
 		requests: 3 + rng.IntN(5), deaths: rng.IntN(3), restarts: 2, cuts: rng.IntN(4), background: rng.IntN(3),
@@ -212,8 +213,12 @@ func (g *walker) pair(add func(int, func()), n *node, j int) {
 			if w.promised(n, x.self) {
 				return
 			}
+			n.back[x.self] = false
 			n.step(Event{Kind: PeerLost, Peer: x.self})
 		})
+	}
+	if c == nil && n.back[x.self] {
+		add(2, func() { w.away(n, x.self) })
 	}
 	if j > n.i || !x.up {
 		return

@@ -165,7 +165,7 @@ func (s *step) await(o *Op, fresh bool) {
 		return
 	}
 	for k := 0; k < len(r.Copies); {
-		if c := r.Copies[k]; s.connected(c) {
+		if c := r.Copies[k]; s.connected(c) || s.returning(c) {
 			k++
 		} else {
 			s.strike(c)
@@ -231,7 +231,7 @@ func (s *step) again(o *Op) {
 		s.overtaken(o)
 	case !o.executed && o.role != recovery:
 		s.fence(o)
-	case o.end().lost && o.alters():
+	case o.alters() && (o.did.lost || !o.did.set()):
 		s.apply(o)
 		s.complete(o)
 	case o.end().lost:
@@ -311,9 +311,11 @@ func (s *step) fail(o *Op) {
 func (s *step) end(o *Op, res Result) {
 	res.Executed = o.executed
 	partial := o.partial && o.executed && res.Outcome != Lost
+	s.refresh(o)
 	s.remove(o)
 	if partial {
 		o.phase, o.partial = running, false
+		o.flagged = o.flagged || res.Flagged // what the handler saw is still no more
 		if res.Outcome == Served {
 			o.saw, o.safe = *o.end(), true
 		}

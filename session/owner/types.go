@@ -42,6 +42,11 @@ const (
 	// Promised: within 500 ms since this member last answered the other (C3),
 	// which therefore may still rely on it. It outlives the connection.
 	Promised
+
+	// Returning: the other has ended the connection, in the last 500 ms, and
+	// nothing else is known: it is being dialled, or both compare. It is not
+	// set if this member ended it because the other was silent (C4).
+	Returning
 )
 
 // An Op is one thing under way at this member, in most cases a request. The
@@ -110,6 +115,10 @@ const (
 	// PeerLost (Peer): that boot is proven gone, or unreachable for 5 s. A
 	// primary replaces the copy on it without waiting for a request (D7).
 	PeerLost
+
+	// PeerAway (Peer): the other is not [Returning] any more and not back: what
+	// waits for it goes on without it. Early or late, it does no harm.
+	PeerAway
 
 	// PromiseOver (Peer): the promise for which Wait asked is over. Early or
 	// late, it does no harm.

@@ -40,6 +40,7 @@ type world struct {
 	conflicts       []*Conflict
 	alone           bool            // scripts: nobody may get a new copy
 	keep            func(n int) int // how much of n messages on a breaking connection arrives
+	comesBack       func() bool     // whether the end of a connection leaves the other Returning; nil: never
 	sent            map[MessageKind]int
 }
 
@@ -65,6 +66,7 @@ type node struct {
 	m       *Machine
 	conns   [maxNodes]*conn
 	gone    map[Member]bool
+	back    map[Member]bool // Returning
 	reign   uint32
 	waits   []Member
 	returns []*client     // handlers that return at once
@@ -174,7 +176,7 @@ func (w *world) newOp() *Op {
 }
 
 func (w *world) boot(i int, boot uint32) *node {
-	return &node{w: w, i: i, self: Member{Name: string(rune('A' + i)), Boot: boot}, up: true, gone: map[Member]bool{}, fresh: map[int]bool{}}
+	return &node{w: w, i: i, self: Member{Name: string(rune('A' + i)), Boot: boot}, up: true, gone: map[Member]bool{}, back: map[Member]bool{}, fresh: map[int]bool{}}
 }
 
 func (w *world) bad(format string, a ...any) {
@@ -204,6 +206,9 @@ func (n *node) Peer(p Member) (f Facts) {
 	}
 	if n.gone[p] {
 		f |= Gone
+	}
+	if n.back[p] {
+		f |= Returning
 	}
 	if n.w.lease[n.i][i] && n.boots(i) == p.Boot {
 		f |= Leased
@@ -404,10 +409,19 @@ func (w *world) close(n *node, j int) {
 		c.end.end = nil
 		c.end = nil
 	}
+	n.back[c.peer.self] = c.up && w.comesBack != nil && w.comesBack()
 	if n.m != nil && n.up {
 		n.step(Event{Kind: PeerDown, Peer: c.peer.self})
 	}
 	w.prove(n, c.peer)
+}
+
+// away ends the time that n gives p to come back.
+func (w *world) away(n *node, p Member) {
+	if n.back[p] = false; n.m != nil {
+		w.note("%v: %v is not back in time", n.self, p)
+		n.step(Event{Kind: PeerAway, Peer: p})
+	}
 }
 
 // prove lets n learn that x is gone, if it is and n has no connection to it any more.
@@ -415,7 +429,7 @@ func (w *world) prove(n, x *node) {
 	if !n.up || x.up || n.gone[x.self] || n.conns[x.i] != nil && n.conns[x.i].peer == x {
 		return
 	}
-	n.gone[x.self] = true
+	n.gone[x.self], n.back[x.self] = true, false
 	delete(n.fresh, x.i)
 	if n.m != nil {
 		n.step(Event{Kind: PeerLost, Peer: x.self})
@@ -481,7 +495,7 @@ func (w *world) restart(i int, reach func(j int) bool) {
 		x := w.nodes[j]
 		w.close(x, i)
 		if !x.gone[old.self] {
-			x.gone[old.self] = true
+			x.gone[old.self], x.back[old.self] = true, false
 			if x.m != nil {
 				x.step(Event{Kind: PeerLost, Peer: old.self})
 			}
@@ -510,7 +524,7 @@ func (w *world) deliver(n *node, j int) {
 		c.sent = true
 		n.sendTo(c.peer.self, frame{kind: done})
 	case done:
-		c.up = true
+		c.up, n.back[c.peer.self] = true, false
 		w.note("%v is connected with %v", n.self, c.peer.self)
 		delete(n.fresh, j)
 		if n.m != nil {
