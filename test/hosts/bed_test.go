@@ -81,7 +81,7 @@ func newBed(t *testing.T) *bed {
 		t.Skip("makes network namespaces and starts processes; not with -short")
 	}
 	if why := missing(); why != "" {
-		if os.Getenv("UNDERSTUDY_TEST_ALL") == "1" {
+		if os.Getenv("UNDERSTUDY_TEST_ALL") == "1" { //nolint:forbidigo // set by .ci/run, where no test may skip
 			t.Fatal(why)
 		}
 		t.Skip(why)
@@ -112,7 +112,7 @@ var missing = sync.OnceValue(func() string {
 	if err := run("", "ip", "netns", "add", probe); err != nil {
 		return "network namespaces: " + err.Error()
 	}
-	defer run("", "ip", "netns", "del", probe) //nolint:errcheck // sweep does it at the end
+	defer run("", "ip", "netns", "del", probe)
 	if err := run(cables, "ip", "netns", "exec", probe, "nft", "-f", "-"); err != nil {
 		return "nftables of a bridge: " + err.Error()
 	}

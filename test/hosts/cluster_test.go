@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -225,18 +224,6 @@ func (c *cluster) session(p *proxy, primary, secondary string) *stage.Client {
 	return client
 }
 
-// third names a node that is none of these.
-func (c *cluster) third(but ...string) string {
-	c.t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
-		if !slices.Contains(but, name) {
-			return name
-		}
-	}
-	c.t.Fatalf("all nodes are among %v", but)
-	return ""
-}
-
 // crowd are clients that count in the background.
 type crowd []*stage.Counting
 
@@ -320,7 +307,7 @@ func of(logs [][]stage.Exchange, at time.Time, ok func(stage.Reply) bool) [][]st
 }
 
 // never reports requests that took longer than the protocol allows at worst.
-func never(t *testing.T, s stage.Seen, longest time.Duration) {
+func never(t *testing.T, s *stage.Seen, longest time.Duration) {
 	t.Helper()
 	if got := max(s.InFlight, s.Worst); got > longest {
 		t.Errorf("a request took %v, never more than %v is allowed", got, longest)

@@ -63,6 +63,7 @@ func crash(t *testing.T, s setting, method string, most int) {
 	idle := make([]*stage.Client, bystanders-busy)
 	for i := range idle {
 		idle[i] = c.client(p)
+		idle[i].Must(http.MethodPost, "/set?name=ballast&bytes=65536") // so that new copies take time
 		c.protected(idle[i])
 	}
 	crowd := c.count(p, busy, 200*time.Millisecond)
@@ -72,10 +73,6 @@ func crash(t *testing.T, s setting, method string, most int) {
 	begin := time.Now()
 	code, took := status(deadly, method, "/crash")
 	died := time.Now()
-	dead := len(s.nodes) - len(c.survivors())
-	if dead < 1 || dead > most {
-		t.Errorf("%d nodes died, want 1 to %d", dead, most)
-	}
 	if code != http.StatusBadGateway {
 		t.Errorf("%s /crash: status %d, want 502", method, code)
 	}
@@ -95,6 +92,10 @@ func crash(t *testing.T, s setting, method string, most int) {
 		case r.Counter != was.Counter+1 || r.SessionID != was.SessionID:
 			t.Errorf("bystander %d: %v after %v", i, r, was)
 		}
+	}
+	dead := len(s.nodes) - len(c.survivors())
+	if dead < 1 || dead > most {
+		t.Errorf("%d nodes died, want 1 to %d", dead, most)
 	}
 	logs := crowd.stop(t)
 	lost += len(flagged(logs))

@@ -26,7 +26,7 @@ func echo(from, to *host, l lan) error {
 	defer ln.Close()
 	go func() {
 		if conn, err := ln.Accept(); err == nil {
-			io.CopyN(conn, conn, 1) //nolint:errcheck // seen by the other side
+			io.CopyN(conn, conn, 1)
 			conn.Close()
 		}
 	}()
@@ -37,7 +37,7 @@ func echo(from, to *host, l lan) error {
 		return err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(quick)) //nolint:errcheck // a connection has deadlines
+	conn.SetDeadline(time.Now().Add(quick))
 	if _, err := conn.Write([]byte{1}); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func datagram(from, to *host) error {
 	if _, err := out.Write([]byte{1}); err != nil {
 		return err
 	}
-	in.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) //nolint:errcheck // a connection has deadlines
+	in.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	_, _, err = in.ReadFrom(make([]byte, 1))
 	return err
 }

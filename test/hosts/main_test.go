@@ -15,7 +15,7 @@ import (
 var binaries stage.Binaries
 
 func TestMain(m *testing.M) {
-	os.Exit(testMain(m))
+	os.Exit(testMain(m)) //nolint:forbidigo // a TestMain ends the process
 }
 
 func testMain(m *testing.M) int {

@@ -71,8 +71,10 @@ func TestPartition(t *testing.T) {
 		t.Errorf("the windows see %v and %v, want exactly one to be flagged", again, otherAgain)
 	}
 	winner := map[bool]stage.Reply{true: others, false: ones}[again.Lost]
-	if again.Counter != winner.Counter {
-		t.Errorf("the counter is %d, want %d: the side that is not flagged has won", again.Counter, winner.Counter)
+	// A request that failed at the cut may have been sent again by TCP at the heal.
+	late := stage.See(cut, healed, inTwo...).Failed
+	if again.Counter < winner.Counter || again.Counter > winner.Counter+late {
+		t.Errorf("the counter is %d, want %d: the side that is not flagged has won (%d requests may have been run late)", again.Counter, winner.Counter, late)
 	}
 	if n := one.Must("POST", "/counter"); n.Lost {
 		t.Errorf("%v: flagged twice", n)

@@ -14,7 +14,7 @@ type Binaries struct {
 // Build builds the commands into dir. Tests call it once, from TestMain.
 func Build(dir string) (Binaries, error) {
 	const cmd = "github.com/understudy-lb/understudy/cmd/"
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), cmd+"proxy", cmd+"appnode") //nolint:noctx // TestMain has no context; go test has a deadline
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), cmd+"proxy", cmd+"appnode")
 	if text, err := build.CombinedOutput(); err != nil {
 		return Binaries{}, fmt.Errorf("stage: build the commands: %w\n%s", err, text)
 	}

@@ -113,7 +113,7 @@ func (c *Client) Ask(ctx context.Context, method, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer res.Body.Close() //nolint:errcheck // it was read to its end, or failed
+	defer res.Body.Close()
 	for _, set := range res.Cookies() {
 		if set.Name == Cookie {
 			c.cookie = set.Value

@@ -151,8 +151,8 @@ type Seen struct {
 
 // See looks at what the clients of these logs saw of an event between from and
 // to.
-func See(from, to time.Time, logs ...[]Exchange) Seen {
-	s := Seen{Refused: map[int]int{}}
+func See(from, to time.Time, logs ...[]Exchange) *Seen {
+	s := &Seen{Refused: map[int]int{}}
 	var took []time.Duration
 	for _, log := range logs {
 		took = append(took, s.client(from, to, log)...)
@@ -214,7 +214,7 @@ func (s *Seen) count(x Exchange) {
 }
 
 // String is one line for the log of a test.
-func (s Seen) String() string {
+func (s *Seen) String() string {
 	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 	text := fmt.Sprintf("%d requests, %d failed", s.Requests, s.Failed)
 	if s.Failed > 0 {

@@ -28,7 +28,7 @@ func Page(ctx context.Context, url string, dial Dial) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer res.Body.Close() //nolint:errcheck // it was read to its end, or failed
+	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		return "", err

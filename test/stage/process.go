@@ -66,7 +66,7 @@ func (o *output) String() string {
 // the end of what the process wrote is in the test's log.
 func Start(t testing.TB, c Command) *Process {
 	t.Helper()
-	p := &Process{Command: c, t: t, cmd: exec.Command(c.Binary, c.Args...), done: make(chan struct{})} //nolint:noctx // ended by the cleanup, which can wait for it
+	p := &Process{Command: c, t: t, cmd: exec.Command(c.Binary, c.Args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	bind(p.cmd)
 	started := make(chan error)
@@ -99,7 +99,7 @@ func (p *Process) run(started chan<- error) {
 	if err != nil {
 		return
 	}
-	p.cmd.Wait() //nolint:errcheck // the exit status stays in ProcessState
+	p.cmd.Wait()
 	close(p.done)
 }
 
