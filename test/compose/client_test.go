@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -111,7 +112,7 @@ func (c *client) note(r reply, err error, took time.Duration) {
 	defer c.mu.Unlock()
 	c.worst = max(c.worst, took)
 	if err != nil {
-		c.failed = append(c.failed, fmt.Sprintf("%v after %v", err, took.Round(time.Millisecond)))
+		c.failed = append(c.failed, fmt.Sprintf("%s after %v", strings.TrimSpace(err.Error()), took.Round(time.Millisecond)))
 		c.open++
 		if _, ok := errors.AsType[*url.Error](err); ok && len(c.bases) > 1 {
 			c.bases = append(c.bases[1:], c.bases[0]) // as a browser does with two addresses

@@ -1,10 +1,12 @@
 package compose
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -22,9 +24,9 @@ func composeFile(t *testing.T) string {
 	return path
 }
 
-// TestLoad loads the file as Docker Compose v2 does, and checks what the walk
-// relies on.
-func TestLoad(t *testing.T) {
+// load loads the file as Docker Compose v2 does.
+func load(t *testing.T) *types.Project {
+	t.Helper()
 	path := composeFile(t)
 	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
 		WorkingDir:  filepath.Dir(path),
@@ -34,6 +36,12 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return project
+}
+
+// TestLoad checks what the walk relies on.
+func TestLoad(t *testing.T) {
+	project := load(t)
 	if got, want := project.ServiceNames(), []string{"a", "b", "c", "d", "keygen", "proxy1", "proxy2"}; !slices.Equal(got, want) {
 		t.Errorf("services are %q, want %q", got, want)
 	}
@@ -69,6 +77,36 @@ func hardened(t *testing.T, s types.ServiceConfig) {
 	for _, p := range s.Ports {
 		if p.HostIP != "127.0.0.1" {
 			t.Errorf("port %s is published at %q, want 127.0.0.1", p.Published, p.HostIP)
+		}
+	}
+}
+
+// TestWalkNamesWhatIsThere checks that whoever copies the commands of the walk
+// gives a node its own address and name back, and sets variables that are read.
+func TestWalkNamesWhatIsThere(t *testing.T) {
+	walk, err := os.ReadFile("../../docs/compose.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(composeFile(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	project := load(t)
+	connects := regexp.MustCompile(`network connect --ip (\S+) --alias (\S+) understudy_(\S+) \$\(docker-compose ps -q (\w)\)`).FindAllSubmatch(walk, -1)
+	if len(connects) == 0 {
+		t.Error("the walk connects no node")
+	}
+	for _, c := range connects {
+		ip, alias, network, node := string(c[1]), string(c[2]), string(c[3]), string(c[4])
+		at := project.Services[node].Networks[network]
+		if at == nil || at.Ipv4Address != ip || !slices.Equal(at.Aliases, []string{alias}) {
+			t.Errorf("the walk says %s; in the file %s has %+v in %s", c[0], node, at, network)
+		}
+	}
+	for _, name := range regexp.MustCompile(`UNDERSTUDY_\w+`).FindAll(walk, -1) {
+		if !bytes.Contains(file, append([]byte("${"), name...)) {
+			t.Errorf("the walk sets %s, which the file does not read", name)
 		}
 	}
 }

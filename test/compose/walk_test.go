@@ -2,6 +2,7 @@ package compose
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -11,51 +12,52 @@ import (
 // enough is how many counts of every client make a step: a second or two.
 const enough = 20
 
-// A scene is one step of the walk: something happens to one node of a session's
-// pair, the clients go on, and it is undone.
+// A scene is one step of the walk: something happens to one node, the clients
+// go on, and it is undone.
 type scene struct {
-	name    string
-	victim  string // "primary" or "secondary" of the first client
-	cut     func(s *stage, node string)
-	until   func(s *stage, node string) string // "" once the cluster has noticed; nil if it need not
-	mend    func(s *stage, node string)
-	errors  int  // requests of one client that may fail: those in flight at the victim
-	mayFlag bool // whether clients may be told that what they had seen is lost (G4)
+	name  string
+	cut   func(s *stage, node string)
+	until func(s *stage, node string) string // "" once the cluster has noticed; nil if it need not
+	mend  func(s *stage, node string)
+
+	// Of a client whose primary the node is: how many requests may fail, those
+	// in flight there, and whether a reply may say that something is lost.
+	errors  int
+	mayFlag bool
 }
 
-// scenes are the steps of docs/compose.md, in its order.
+// scenes are the steps of docs/compose.md. Each is played twice, with the
+// primary of the first client and with its secondary.
 func scenes() []scene {
 	noticed := func(s *stage, node string) string { return s.members(false, node) }
-	kill := func(s *stage, node string) { s.compose("kill", node) }
-	start := func(s *stage, node string) { s.compose("start", node) }
-	pause := func(s *stage, node string) { s.compose("pause", node) }
-	unpause := func(s *stage, node string) { s.compose("unpause", node) }
-	cut := func(network string) func(*stage, string) {
-		return func(s *stage, node string) { s.disconnect(network, node) }
-	}
-	mend := func(network string) func(*stage, string) {
-		return func(s *stage, node string) { s.connect(network, node) }
+	compose := func(command string) func(*stage, string) {
+		return func(s *stage, node string) { s.compose(command, node) }
 	}
 	return []scene{
-		{name: "kill the primary", victim: "primary", cut: kill, until: noticed, mend: start, errors: 1},
-		{name: "kill the secondary", victim: "secondary", cut: kill, until: noticed, mend: start},
-		{name: "pause the primary", victim: "primary", cut: pause, until: noticed, mend: unpause, errors: 2, mayFlag: true},
-		{name: "pause the secondary", victim: "secondary", cut: pause, until: noticed, mend: unpause},
+		{name: "kill", cut: compose("kill"), until: noticed, mend: compose("start"), errors: 1},
 		{
-			name: "cut the primary from the nodes", victim: "primary",
-			cut: cut("replication"), until: noticed, mend: mend("replication"), mayFlag: true,
+			// A request that was half done when the node was frozen may go on (G4).
+			name: "pause", cut: compose("pause"), until: noticed, mend: compose("unpause"), errors: 2, mayFlag: true,
 		},
-		{name: "cut the secondary from the nodes", victim: "secondary", cut: cut("replication"), until: noticed, mend: mend("replication")},
-		{name: "cut the primary from the proxies", victim: "primary", cut: cut("clients"), mend: mend("clients"), errors: 2},
-		{name: "cut the secondary from the proxies", victim: "secondary", cut: cut("clients"), mend: mend("clients")},
 		{
-			name: "stop the primary", victim: "primary",
+			name: "cut from the nodes", until: noticed, mayFlag: true, // G4
+			cut:  func(s *stage, node string) { s.disconnect("replication", node) },
+			mend: func(s *stage, node string) { s.connect("replication", node) },
+		},
+		{
+			name: "cut from the proxies", errors: 2,
+			cut:  func(s *stage, node string) { s.disconnect("clients", node) },
+			mend: func(s *stage, node string) { s.connect("clients", node) },
+		},
+		{
+			// One error: a POST that meets the closing of a kept connection.
+			name: "stop", until: noticed, mend: compose("start"), errors: 1,
 			cut: func(s *stage, node string) {
 				s.compose("stop", node)
 				if code := s.docker("inspect", "-f", "{{.State.ExitCode}}", s.container(node)); code != "0" {
-					s.t.Errorf("the node ended with status %s after SIGTERM, want 0", code)
+					s.t.Errorf("node %s ended with status %s after SIGTERM, want 0", node, code)
 				}
-			}, until: noticed, mend: start,
+			},
 		},
 	}
 }
@@ -77,8 +79,10 @@ func TestWalk(t *testing.T) {
 		}
 	})
 	for _, sc := range scenes() {
-		ok = ok && t.Run(sc.name, func(t *testing.T) { sc.play(t, s, clients) })
+		ok = ok && t.Run(sc.name+"/primary", func(t *testing.T) { sc.play(t, s, clients, clients[0].seen().last.Primary) })
+		ok = ok && t.Run(sc.name+"/secondary", func(t *testing.T) { sc.play(t, s, clients, clients[0].seen().last.Secondary) })
 	}
+	ok = ok && t.Run("a node crashes", func(t *testing.T) { crash(t, s, clients) })
 	ok = ok && t.Run("kill a proxy", func(t *testing.T) {
 		begin(clients, false)
 		s.compose("kill", "proxy1")
@@ -102,14 +106,17 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// play does one scene and judges what the clients have seen.
-func (sc scene) play(t *testing.T, s *stage, clients []*client) {
-	node := clients[0].seen().last.Primary
-	if sc.victim == "secondary" {
-		node = clients[0].seen().last.Secondary
+// play does one scene to node and judges what the clients have seen.
+func (sc scene) play(t *testing.T, s *stage, clients []*client, node string) {
+	allowed := make([]int, len(clients))
+	for i, c := range clients {
+		served := c.seen().last.Primary == node
+		c.begin(sc.mayFlag && served)
+		if served {
+			allowed[i] = sc.errors
+		}
 	}
-	begin(clients, sc.mayFlag)
-	t.Logf("%s, which is %s; the pairs are %s", sc.name, node, pairs(clients))
+	t.Logf("%s %s; the pairs are %s", sc.name, node, pairs(clients))
 	sc.cut(s, node)
 	if sc.until != nil {
 		s.wait("both proxies have heard that "+node+" is gone", func() string { return sc.until(s, node) })
@@ -133,7 +140,34 @@ func (sc scene) play(t *testing.T, s *stage, clients []*client) {
 		return ""
 	})
 	t.Logf("the pairs are %s, the longest wait was %v", pairs(clients), worst(clients))
-	judge(t, clients, sc.errors)
+	judge(t, clients, allowed...)
+}
+
+// crash has a node kill itself, which Docker starts again without anybody's
+// help.
+func crash(t *testing.T, s *stage, clients []*client) {
+	begin(clients, false)
+	browser := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := browser.Post("http://"+s.proxies[0]+"/crash", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusBadGateway {
+		t.Errorf("POST /crash is answered %s, want 502", res.Status)
+	}
+	s.wait("Docker has started the node again", func() string {
+		restarts := ""
+		for _, node := range []string{"a", "b", "c", "d"} {
+			restarts += s.docker("inspect", "-f", "{{.RestartCount}}", s.container(node))
+		}
+		if strings.Count(restarts, "0") != 3 || strings.Count(restarts, "1") != 1 {
+			return "restarts of a, b, c, d: " + restarts
+		}
+		return s.members(true, "a", "b", "c", "d")
+	})
+	onward(t, s, clients)
+	judge(t, clients, 1)
 }
 
 // isolatedAndDead is the end of TC-9: a node that could make no copies dies, and
@@ -196,14 +230,16 @@ func onward(t *testing.T, s *stage, clients []*client) {
 	})
 }
 
-// judge fails the test for what no client may see.
-func judge(t *testing.T, clients []*client, errors int) {
+// judge fails the test for what no client may see. The errors allowed are of
+// each client, or the same for all.
+func judge(t *testing.T, clients []*client, allowed ...int) {
 	t.Helper()
 	for i, c := range clients {
 		got := c.seen()
 		for _, f := range got.faults {
 			t.Errorf("client %d: %s", i, f)
 		}
+		errors := allowed[min(i, len(allowed)-1)]
 		if len(got.failed) > errors {
 			t.Errorf("client %d: %d requests failed, want at most %d: %s", i, len(got.failed), errors, strings.Join(got.failed, "; "))
 		} else if len(got.failed) > 0 {
