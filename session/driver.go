@@ -108,9 +108,10 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 			return // the other side has come to the same
 		}
 		m.stats.conflicts.Add(1)
+		c := conflictOf(e.id, a.Conflict)
 		m.log.Warn().Str("session", mark(e.id)).Stringer("mine", a.Conflict.Mine.Epoch).Stringer("theirs", a.Conflict.Theirs.Epoch).
-			Int("attributes", len(a.Conflict.Lost)).Msg("session conflict: accepted changes are lost")
-		m.timers.conflict(conflictOf(e.id, a.Conflict))
+			Strs("keys", c.Keys).Msg("session conflict: accepted changes are lost")
+		m.timers.conflict(c)
 	case owner.Changed:
 		m.changed(e)
 	}

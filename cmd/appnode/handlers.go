@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -61,7 +62,7 @@ func (a *app) routes() (http.Handler, error) {
 	}
 	a.page = page
 	r := chi.NewRouter()
-	r.Use(noStore)
+	r.Use(noStore, a.recovered)
 	r.Get("/", a.people)
 	r.Get("/counter", a.counter)
 	r.Post("/counter", a.counter)
@@ -92,6 +93,25 @@ func both(r chi.Router, path string, h http.HandlerFunc) {
 func noStore(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// recovered answers 500 for a handler that panics, inside the session: what it
+// had set before is kept and copied (TC-8), and the proxy has an answer from this
+// node instead of a broken connection.
+func (a *app) recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			switch cause := recover(); cause {
+			case nil:
+			case http.ErrAbortHandler:
+				panic(cause)
+			default:
+				a.log.Error().Interface("panic", cause).Str("path", r.URL.Path).Bytes("stack", debug.Stack()).Msg("handler panicked")
+				a.fail(w, http.StatusInternalServerError, errors.New("the handler failed"))
+			}
+		}()
 		next.ServeHTTP(w, r)
 	})
 }
@@ -281,7 +301,8 @@ func (a *app) rotate(w http.ResponseWriter, r *http.Request) {
 
 // crash ends this process in the middle of the request, as a kill -9 would.
 func (a *app) crash(http.ResponseWriter, *http.Request) {
-	if p, err := os.FindProcess(os.Getpid()); err == nil && p.Kill() == nil {
+	// The first process of a container cannot kill itself.
+	if p, err := os.FindProcess(os.Getpid()); err == nil && os.Getpid() != 1 && p.Kill() == nil {
 		select {} // until the signal arrives
 	}
 	os.Exit(137)

@@ -40,6 +40,7 @@ func (n *node) serve(ctx context.Context, signalled func()) error {
 	n.log.Info().Msg("node stops")
 	n.sessions.Drain()
 	close(n.stopping)
+	n.linger(ctx)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.StopTimeout)
 	defer cancel()
 	for _, srv := range servers {
@@ -57,4 +58,32 @@ func (n *node) serve(ctx context.Context, signalled func()) error {
 		n.log.Info().Msg("node stopped")
 	}
 	return err
+}
+
+// lastCalls is how long a node that drains goes on answering before it closes
+// its connections: longer than a proxy trusts an idle one without a probe. A
+// request that was on its way is told Not-Executed, and its connection ends with
+// the reply, so no proxy has to guess whether it ran.
+const lastCalls = 1250 * time.Millisecond
+
+// linger waits for lastCalls, or until a second signal ends the process.
+func (n *node) linger(ctx context.Context) {
+	if ctx.Err() == nil {
+		return // it stops because something failed: there is nothing to be polite about
+	}
+	t := time.NewTimer(min(lastCalls, n.cfg.StopTimeout/2))
+	defer t.Stop()
+	<-t.C
+}
+
+// closing ends connections with the reply once the node stops.
+func (n *node) closing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-n.stopping:
+			w.Header().Set("Connection", "close")
+		default:
+		}
+		next.ServeHTTP(w, r)
+	})
 }

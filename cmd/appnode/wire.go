@@ -138,7 +138,7 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 	mux.HandleFunc("GET /healthz", a.healthz)
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.Handle("/", n.sessions.Handler(pages))
-	n.handler = mux
+	n.handler = n.closing(mux)
 	n.adminMux = n.adminRoutes(a)
 	return n, nil
 }

@@ -67,7 +67,7 @@ func follow(ctx context.Context, c *cluster.Cluster, p *proxy.Proxy) {
 	changed, stop := c.Subscribe()
 	defer stop()
 	for {
-		p.SetMembers(appNodes(c.Members()))
+		p.SetMembers(appNodes(c.Members())) //nolint:contextcheck // its probes live as long as the proxy
 		select {
 		case <-changed:
 		case <-ctx.Done():
