@@ -47,6 +47,7 @@ func TestCable(t *testing.T) {
 			crowd := c.count(p, 12, 100*time.Millisecond)
 			idle := c.client(p) // its connection is idle when the cable is cut
 			victim := c.protected(idle).Primary
+			lonely := c.session(p, victim, "")
 			old := c.client(p)
 			old.SharedWith(idle) // a window that is forgotten until the repair
 			elapse(1500 * time.Millisecond)
@@ -67,7 +68,10 @@ func TestCable(t *testing.T) {
 			moved := time.Now()
 			elapse(2 * time.Second)
 			if tt.alone {
-				c.direct(victim, idle, false)
+				// Longer than anybody waits before sessions get new places (D7).
+				elapse(10 * time.Second)
+				lonely.Must(http.MethodPost, "/counter")
+				c.direct(victim, lonely, false)
 			}
 
 			c.heal()
