@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -120,23 +119,28 @@ var missing = sync.OnceValue(func() string {
 })
 
 // sweep removes what test binaries that are no more have left behind, and what
-// this one made.
+// this one made: namespaces, and the directory of the commands.
 func sweep() {
-	entries, err := os.ReadDir("/run/netns")
-	if err != nil {
-		return // nobody ever made one
-	}
-	name := regexp.MustCompile("^" + prefix + `(\d+)-`)
-	for _, e := range entries {
-		m := name.FindStringSubmatch(e.Name())
-		if m == nil {
-			continue
+	unname := func(ns string) error { return run("", "ip", "netns", "del", filepath.Base(ns)) }
+	for pattern, remove := range map[string]func(string) error{
+		filepath.Join("/run/netns", prefix+"*"):   unname,
+		filepath.Join(os.TempDir(), prefix+"*-*"): os.RemoveAll,
+	} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			panic(err) // the pattern is ours
 		}
-		if _, err := os.Stat("/proc/" + m[1]); err == nil && m[1] != strconv.Itoa(os.Getpid()) {
-			continue
-		}
-		if err := run("", "ip", "netns", "del", e.Name()); err != nil {
-			fmt.Fprintln(os.Stderr, err)
+		for _, path := range found {
+			pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), prefix), "-")
+			if _, err := strconv.Atoi(pid); err != nil {
+				continue // of somebody else
+			}
+			if _, err := os.Stat("/proc/" + pid); err == nil && pid != strconv.Itoa(os.Getpid()) {
+				continue // still at work
+			}
+			if err := remove(path); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
 		}
 	}
 }

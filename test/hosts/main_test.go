@@ -26,7 +26,9 @@ func testMain(m *testing.M) int {
 	if missing() != "" {
 		return m.Run() // the same, or fails
 	}
-	dir, err := os.MkdirTemp("", "understudy-hosts-")
+	sweep() // of runs that were killed
+	defer sweep()
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", prefix, os.Getpid()))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -36,7 +38,5 @@ func testMain(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	sweep() // of runs that were killed
-	defer sweep()
 	return m.Run()
 }
