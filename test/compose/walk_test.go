@@ -36,8 +36,7 @@ func scenes() []scene {
 	return []scene{
 		{name: "kill", cut: compose("kill"), until: noticed, mend: compose("start"), errors: 1},
 		{
-			// A request that was half done when the node was frozen may go on (G4).
-			name: "pause", cut: compose("pause"), until: noticed, mend: compose("unpause"), errors: 2, mayFlag: true,
+			name: "pause", cut: compose("pause"), until: noticed, mend: compose("unpause"), errors: 2,
 		},
 		{
 			name: "cut from the nodes", until: noticed, mayFlag: true, // G4
