@@ -262,13 +262,13 @@ func (s *step) overtaken(o *Op) {
 
 // reply: what o saw and did is acknowledged under o.from.
 func (s *step) reply(o *Op) {
-	flagged := o.flagged || o.did.set() && o.saw.lost || !o.from.Descends(o.cookie)
+	o.flagged = o.flagged || o.did.set() && o.saw.lost || !o.from.Descends(o.cookie)
 	if o.role == forwarded {
 		s.send(o.peer, Message{Kind: Forwarded, Tag: o.msg.Tag, Header: o.from})
 		s.remove(o)
 		return
 	}
-	s.end(o, Result{Outcome: Served, Header: o.from, Flagged: flagged})
+	s.end(o, Result{Outcome: Served, Header: o.from, Flagged: o.flagged})
 }
 
 // dead: the session was invalidated. The answer waits until all that are

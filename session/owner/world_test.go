@@ -615,7 +615,7 @@ func (w *world) arrive(c *client, at *node) {
 	if w.invalidated && c.invAtAll {
 		for j, cn := range at.conns[:w.n] {
 			x := w.nodes[j]
-			if cn == nil || !cn.up || cn.peer != x || x.conns[at.i] == nil || !x.conns[at.i].up || !x.rec().Dead {
+			if cn == nil || !cn.up || cn.end == nil || cn.peer != x || x.conns[at.i] == nil || !x.conns[at.i].up || !x.rec().Dead {
 				continue
 			}
 			c.invBefore = !slices.ContainsFunc(cn.in, func(f frame) bool { return f.kind == message && f.msg.Header.Dead })
