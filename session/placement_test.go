@@ -136,7 +136,7 @@ func TestRankCandidates(t *testing.T) {
 		want bool
 	}{
 		{"running", cluster.Member{Name: "B", State: cluster.Running}, true},
-		{"starting", cluster.Member{Name: "B", State: cluster.Starting}, false},
+		{"starting", cluster.Member{Name: "B", State: cluster.Starting}, true},
 		{"draining", cluster.Member{Name: "B", State: cluster.Draining}, false},
 		{"overloaded", cluster.Member{Name: "B", State: cluster.Overloaded}, false},
 		{"proxy", cluster.Member{Name: "B", State: cluster.Running, Proxy: true}, false},
