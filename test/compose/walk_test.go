@@ -49,8 +49,7 @@ func scenes() []scene {
 			mend: func(s *stage, node string) { s.connect("clients", node) },
 		},
 		{
-			// One error: a POST that meets the closing of a kept connection.
-			name: "stop", until: noticed, mend: compose("start"), errors: 1,
+			name: "stop", until: noticed, mend: compose("start"),
 			cut: func(s *stage, node string) {
 				s.compose("stop", node)
 				if code := s.docker("inspect", "-f", "{{.State.ExitCode}}", s.container(node)); code != "0" {
