@@ -24,7 +24,7 @@ import (
 //	  No          tag header expiry
 //	  Forward     tag cookie about changes expiry
 //	  Forwarded   tag reason header expiry
-//	  Compare     header expiry about
+//	  Compare     header expiry about                             (flag now: acknowledged)
 //
 //	kind      1B: kind in the low half; flags full 0x10, new copy 0x20, now 0x40, dead 0x80
 //	id        1B length, then the bytes; length 0 stands for the 24 raw bytes of

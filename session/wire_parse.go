@@ -80,7 +80,7 @@ func (d *decoder) checkFlags(first byte, m *owner.Message) {
 	case first&flagDead != 0 && m.Kind != owner.Ack,
 		(m.Full || m.NewCopy) && m.Kind != owner.Update,
 		m.NewCopy && !m.Full,
-		m.Now && m.Kind != owner.Ask && m.Kind != owner.Answer:
+		m.Now && m.Kind != owner.Ask && m.Kind != owner.Answer && m.Kind != owner.Compare:
 		d.fail("flags")
 	}
 }

@@ -136,6 +136,10 @@ func wireMessages() []struct {
 		m:    owner.Message{Kind: owner.Compare, Header: headerA, Expiry: expiryA},
 		hex:  "0b" + wireIDHex + headerAHex + expiryAHex + "00",
 	}, {
+		name: "compare: acknowledged",
+		m:    owner.Message{Kind: owner.Compare, Now: true, Header: headerA, Expiry: expiryA},
+		hex:  "4b" + wireIDHex + headerAHex + expiryAHex + "00",
+	}, {
 		name: "compare: nothing held",
 		m:    owner.Message{Kind: owner.Compare, About: epochA},
 		hex:  "0b" + wireIDHex + "00" + "00" + epochAHex,
@@ -328,6 +332,7 @@ func drawMessage(t *rapid.T) (string, owner.Message) {
 		m.Reason = owner.Reason(rapid.IntRange(0, int(owner.Invalidated)).Draw(t, "reason"))
 	case owner.Compare:
 		m.Header, m.Expiry, m.About = drawHeader(t, false), drawExpiry(t), drawEpoch(t)
+		m.Now = rapid.Bool().Draw(t, "now")
 	}
 	return id, m
 }
@@ -454,7 +459,7 @@ func TestWireCarriesWhatTheMachineSends(t *testing.T) {
 		"No":        "Tag Header Expiry",
 		"Forward":   "Tag Cookie About Changes Expiry",
 		"Forwarded": "Tag Reason Header Expiry",
-		"Compare":   "Header Expiry About",
+		"Compare":   "Now Header Expiry About",
 	}
 	files, err := filepath.Glob("owner/*.go")
 	if err != nil {

@@ -98,7 +98,7 @@ func (s *step) compare(from Member, msg *Message) {
 	switch {
 	case r.Dead:
 		if h.Held() && !h.Dead {
-			s.send(from, Message{Kind: Compare, Header: r.Header, Expiry: r.Expiry})
+			s.introduce(from)
 		}
 	case h.Dead:
 		s.adopt(h, msg.Expiry, from)
@@ -106,7 +106,7 @@ func (s *step) compare(from Member, msg *Message) {
 		s.hearsay(from, h)
 	case h.Held() && s.searcher() != nil && s.connected(from):
 		// Not part of C2, so it can wait until the role is settled.
-		s.add(&Op{op: op{role: asker, phase: postponed, peer: from, msg: &Message{Kind: Compare, Header: *h, About: msg.About}}})
+		s.postpone(from, msg)
 	case !h.Held():
 		if s.primary() && r.Epoch == msg.About && r.HasCopy(from) {
 			s.strike(from) // (32)
@@ -123,29 +123,43 @@ func (s *step) compare(from Member, msg *Message) {
 			}
 		}
 	case h.Epoch.Less(r.Epoch):
-		if s.primary() && r.HasCopy(from) {
+		switch {
+		case s.primary() && r.HasCopy(from):
 			s.resend(from)
-		} else {
-			s.send(from, Message{Kind: Compare, Header: r.Header, Expiry: r.Expiry})
+		case s.primary() && m.acked() < r.Version && s.connected(from):
+			s.postpone(from, msg)
+		default:
+			s.introduce(from)
 		}
 	default:
-		s.yieldTo(from, h)
+		s.yieldTo(from, msg)
 	}
+}
+
+// introduce sends the own header, and says whether it may be relied on.
+func (s *step) introduce(to Member) {
+	m := s.m
+	s.send(to, Message{Kind: Compare, Header: m.rec.Header, Expiry: m.rec.Expiry, Now: s.primary() && m.acked() >= m.rec.Version})
+}
+
+// postpone answers a Compare that is not part of C2 when the role is settled
+// and what the primary has is acknowledged.
+func (s *step) postpone(from Member, msg *Message) {
+	s.add(&Op{op: op{role: asker, phase: postponed, peer: from, msg: &Message{Kind: Compare, Header: msg.Header, About: msg.About}}})
 }
 
 // passOn tells the primary of the own record of h, a higher one of another
 // branch: it may not have met anybody who holds that. Each epoch is passed on
 // once, so that it ends.
-func (s *step) passOn(from Member, h *Header) (news bool) {
+func (s *step) passOn(from Member, h *Header) {
 	m := s.m
 	if !m.heard.Less(h.Epoch) {
-		return false
+		return
 	}
 	m.heard = h.Epoch
 	if p := m.rec.Primary; p != from && p != h.Primary && s.connected(p) && !h.Descends(m.rec.Epoch) {
 		s.send(p, Message{Kind: Compare, Header: *h, About: h.Epoch})
 	}
-	return true
 }
 
 // hearsay: there is a record h somewhere, which the sender does not hold. If it
@@ -158,30 +172,34 @@ func (s *step) hearsay(from Member, h *Header) {
 	case !s.primary():
 		s.passOn(from, h)
 	case s.connected(h.Primary):
-		s.send(h.Primary, Message{Kind: Compare, Header: r.Header, Expiry: r.Expiry})
+		s.introduce(h.Primary)
 	}
 }
 
-// yieldTo: the other holds a record of a higher epoch.
-func (s *step) yieldTo(from Member, h *Header) {
-	m, r := s.m, &s.m.rec
-	news := s.passOn(from, h)
+// yieldTo: the other holds a record of a higher epoch. A holder that the winner
+// does not name discards its record only if the winner's is acknowledged: until
+// then it may be all that is left of what a cookie names. Else it steps down,
+// and asks again (rest).
+func (s *step) yieldTo(from Member, msg *Message) {
+	m, r, h := s.m, &s.m.rec, &msg.Header
+	s.passOn(from, h)
 	switch {
 	case h.Primary == from && h.HasCopy(s.self):
 		if s.primary() {
 			s.stepDown(from)
 		}
-		s.send(from, Message{Kind: Compare, Header: r.Header, Expiry: r.Expiry}) // its record follows
-	case h.Primary == from && !s.used():
+		s.introduce(from) // its record follows
+	case h.Primary == from && msg.Now && !s.used():
 		s.conflict(h, nil, false)
-		m.rec, m.reign, m.heard = Record{}, Reign{}, Epoch{}
+		m.rec, m.reign, m.heard, m.followed = Record{}, Reign{}, Epoch{}, Epoch{}
 		m.acks, m.sent, m.full = nil, 0, false
 		s.restless = true
 	case h.Primary == from:
-		if r.Primary != from {
-			s.stepDown(from)
-		}
-	case s.primary(), r.Primary == from && news:
+		s.stepDown(from)
+	case s.primary():
+		s.stepDown(h.Primary)
+	case r.Primary == from && m.followed.Less(h.Epoch): // each epoch once, so that it ends
+		m.followed = h.Epoch
 		s.stepDown(h.Primary) // who was taken for the primary knows a better one
 	}
 }

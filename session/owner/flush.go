@@ -50,12 +50,12 @@ func (s *step) replace(rec Record, attrs bool) {
 	}
 	s.conflict(&rec.Header, rec.Attrs, attrs)
 	if p := m.rec.Primary; m.rec.Held() && p != s.self && p != rec.Primary && !rec.Descends(m.rec.Epoch) && s.connected(p) {
-		s.send(p, Message{Kind: Compare, Header: rec.Header, Expiry: rec.Expiry}) // its copy is of another branch now
+		defer s.introduce(p) // its copy is of another branch now
 	}
 	m.rec, m.reign = rec, Reign{}
 	m.copied = rec.Primary != s.self
 	m.acks, m.sent, m.full = nil, 0, false
-	m.heard = Epoch{}
+	m.heard, m.followed = Epoch{}, Epoch{}
 	if m.live != nil {
 		m.live.behind = false
 	}
@@ -154,6 +154,19 @@ func (s *step) strike(x Member) {
 		if o.waitsFor(x) {
 			o.phase = unsettled
 		}
+	}
+}
+
+// replaceCopy is R13 without a request: the copy on x is lost, and somebody else
+// can take its place. If nobody can there is nothing to be gained, and a member
+// that is cut off from all others does not outbid them.
+func (s *step) replaceCopy(x Member) {
+	m := s.m
+	if !s.primary() || !m.rec.HasCopy(x) {
+		return
+	}
+	if c := s.candidates(m.rec.Copies[:0:0], x); len(c) > 0 {
+		s.strike(x)
 	}
 }
 

@@ -18,11 +18,12 @@ type Machine struct {
 	full   bool     // every copy was sent a full record, or the copy gave it
 	access int64    // Expiry.Access as it was last sent
 
-	copied bool   // the record is what its primary sent, who therefore has it, too
-	heard  Epoch  // the highest epoch of which this holder was told that it has to yield to it
-	serial uint32 // of the last round of Updates
-	ops    *Op    // what is under way, oldest first
-	live   *live  // nil while nothing unusual is under way
+	copied   bool   // the record is what its primary sent, who therefore has it, too
+	heard    Epoch  // the highest epoch of another branch that was passed on to the primary
+	followed Epoch  // the highest epoch in which another primary was followed
+	serial   uint32 // of the last round of Updates
+	ops      *Op    // what is under way, oldest first
+	live     *live  // nil while nothing unusual is under way
 }
 
 // live is what a machine needs only in unusual moments.
@@ -58,7 +59,7 @@ const (
 	yielding         // a Take from outside: the end of a promise (R7)
 	probing          // a Take from outside: the old primary's own word (R7)
 	deferred         // an Ask from outside: the end of a Take (10)
-	postponed        // a Compare from outside: the end of a search
+	postponed        // a Compare from outside: the end of a search, and the acknowledgements
 )
 
 // role is what an op is for.
@@ -259,15 +260,18 @@ func (s *step) handle(ev *Event) {
 			}
 		}
 		if s.primary() {
+			for _, c := range s.m.rec.Copies {
+				if s.env.Peer(c)&(Gone|Connected) == Gone {
+					s.replaceCopy(c)
+				}
+			}
 			s.place()
 		}
 	case PeerDown:
 		s.peerDown(ev.Peer)
 	case PeerLost:
 		s.peerDown(ev.Peer)
-		if s.primary() && s.m.rec.HasCopy(ev.Peer) {
-			s.strike(ev.Peer)
-		}
+		s.replaceCopy(ev.Peer)
 	case PeerAway:
 		s.away(ev.Peer)
 	case PromiseOver:
@@ -323,7 +327,7 @@ func (s *step) settle() {
 		case !s.taking() && s.find(&o, func(p phase) bool { return p == deferred }):
 			s.tell(o.peer, o.msg.Tag, false)
 			s.remove(o)
-		case s.searcher() == nil && s.find(&o, func(p phase) bool { return p == postponed }):
+		case s.searcher() == nil && (!s.primary() || m.acked() >= m.rec.Version) && s.find(&o, func(p phase) bool { return p == postponed }):
 			s.remove(o)
 			s.compare(o.peer, o.msg)
 		case s.searcher() == nil && s.find(&o, func(p phase) bool { return p == joined }):
@@ -353,7 +357,7 @@ func (s *step) rest() {
 		// This member gave the role up while ops used the record. Now the
 		// primary may say what is to become of it.
 		m.live.behind = false
-		s.send(r.Primary, Message{Kind: Compare, Header: r.Header, Expiry: r.Expiry})
+		s.introduce(r.Primary)
 	}
 	if m.ops == nil {
 		m.live.avoid = nil

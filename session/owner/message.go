@@ -48,10 +48,11 @@ const (
 	// Header, complete; or the Reason why not.
 	Forwarded
 
-	// Compare (Header, About): one session, when two members meet (C2), or
+	// Compare (Now, Header, Expiry, About): one session, when two members meet (C2), or
 	// whenever one sees that the other is behind (R17). Header is complete;
 	// the zero Header says that nothing is held of what the other had in epoch
 	// About. A Header whose epoch is About is hearsay: not the sender's own.
+	// Now says that the sender is the primary and all copies have acknowledged.
 	// Compare may be answered by Compare or Update.
 	Compare
 )
@@ -66,13 +67,13 @@ func (k MessageKind) Prompt() bool { return k == Update }
 type Claim uint8
 
 const (
-	// NoClaim: the receiver is taken for the primary.
+	// NoClaim means: the receiver is taken for the primary.
 	NoClaim Claim = iota
 
-	// Unreachable: nobody who was asked is connected with Over.
+	// Unreachable means: nobody who was asked is connected with Over.
 	Unreachable
 
-	// Disowned: Over says that it is not the primary. A zero Over means that
+	// Disowned means: Over says that it is not the primary. A zero Over means that
 	// the record names nobody, or the taker itself, which does not have it.
 	Disowned
 )
@@ -81,27 +82,27 @@ const (
 type Reason uint8
 
 const (
-	// NoReason: carried out.
+	// NoReason means: carried out.
 	NoReason Reason = iota
 
-	// Higher: the receiver has a higher record.
+	// Higher means: the receiver has a higher record.
 	Higher
 
-	// Nothing: the receiver holds nothing and the Update was not for a new
+	// Nothing means: the receiver holds nothing and the Update was not for a new
 	// copy (32).
 	Nothing
 
-	// Behind: the receiver does not have version Base; it needs all.
+	// Behind means: the receiver does not have version Base; it needs all.
 	Behind
 
-	// NoRoom: the receiver takes no more copies. The machine never says so; the
+	// NoRoom means: the receiver takes no more copies. The machine never says so; the
 	// driver may, in its place.
 	NoRoom
 
-	// NotPrimary: the receiver of a Forward is not the primary.
+	// NotPrimary means: the receiver of a Forward is not the primary.
 	NotPrimary
 
-	// Invalidated: the session was.
+	// Invalidated means: the session was.
 	Invalidated
 )
 
@@ -118,7 +119,7 @@ type Message struct {
 	Base    uint64
 	Full    bool // Update: all of the record
 	NewCopy bool // Update: whoever holds nothing may store it; implies Full
-	Now     bool
+	Now     bool // Ask, Answer: not after a Take; Compare: acknowledged
 	Claim   Claim
 	Over    Member
 	Reason  Reason

@@ -125,9 +125,9 @@ func (h *Header) Descends(e Epoch) bool {
 	case h.Lineage == nil:
 		return e.Reign == h.Epoch.Reign
 	}
-	for i := len(h.Lineage) - 1; i >= 0; i-- {
-		if h.Lineage[i].From <= e.N {
-			return h.Lineage[i].Reign == e.Reign
+	for _, run := range slices.Backward(h.Lineage) {
+		if run.From <= e.N {
+			return run.Reign == e.Reign
 		}
 	}
 	return false // older than what is kept

@@ -274,7 +274,7 @@ func (s *step) drop(o *Op) {
 	r := &s.m.rec
 	for _, x := range o.search.others {
 		if !slices.Contains(o.search.holders, x) && !r.HasCopy(x) && s.connected(x) {
-			s.send(x, Message{Kind: Compare, Header: r.Header, Expiry: r.Expiry})
+			s.introduce(x)
 		}
 	}
 }

@@ -29,21 +29,21 @@ type Env interface {
 type Facts uint8
 
 const (
-	// Connected: the connection is up: both sides have compared (C2).
+	// Connected means: the connection is up: both sides have compared (C2).
 	Connected Facts = 1 << iota
 
-	// Gone: that boot left, was replaced, or refuses connections (C5).
+	// Gone means: that boot left, was replaced, or refuses connections (C5).
 	Gone
 
-	// Leased: within 500 ms since this member sent the last heartbeat or
+	// Leased means: within 500 ms since this member sent the last heartbeat or
 	// Update that the other answered (C3). It outlives the connection.
 	Leased
 
-	// Promised: within 500 ms since this member last answered the other (C3),
+	// Promised means: within 500 ms since this member last answered the other (C3),
 	// which therefore may still rely on it. It outlives the connection.
 	Promised
 
-	// Returning: the other has ended the connection, in the last 500 ms, and
+	// Returning means: the other has ended the connection, in the last 500 ms, and
 	// nothing else is known: it is being dialled, or both compare. It is not
 	// set if this member ended it because the other was silent (C4).
 	Returning
@@ -98,7 +98,7 @@ const (
 	// and ends with Reply, without Handle.
 	Recover
 
-	// Expire: the session is over; as an invalidation for which nobody waits.
+	// Expire means: the session is over; as an invalidation for which nobody waits.
 	Expire
 
 	// Receive (Peer, Message): a message arrived.
@@ -178,7 +178,7 @@ const (
 	// Report (Conflict): what this member had accepted is lost (G4); hand it to OnConflict.
 	Report
 
-	// Changed: epoch, primary or Dead of the record have changed. If this
+	// Changed means: epoch, primary or Dead of the record have changed. If this
 	// member is comparing with a peer just now (C2), send it the new header
 	// in a Compare, before anything else.
 	Changed
@@ -198,24 +198,24 @@ type Action struct {
 type Outcome uint8
 
 const (
-	// Served: the handler runs or ran, all it saw and did is acknowledged by
+	// Served means: the handler runs or ran, all it saw and did is acknowledged by
 	// Result.Copies.
 	Served Outcome = iota + 1
 
-	// Ended: the session was invalidated, by this request or before, and all
+	// Ended means: the session was invalidated, by this request or before, and all
 	// members that are connected know it. Whatever the handler changed is
 	// dropped. A new session follows, not flagged.
 	Ended
 
-	// Lost: nobody who can be asked has what the cookie names. A new session
+	// Lost means: nobody who can be asked has what the cookie names. A new session
 	// follows, flagged. The handler has not run.
 	Lost
 
-	// NotExecuted: Result.Elsewhere is the primary and cannot be reached from
+	// NotExecuted means: Result.Elsewhere is the primary and cannot be reached from
 	// here. The handler has not run.
 	NotExecuted
 
-	// Failed: an error. Result.Executed says whether the handler has run.
+	// Failed means: an error. Result.Executed says whether the handler has run.
 	Failed
 )
 
@@ -232,7 +232,7 @@ type Result struct {
 	Attrs  Attrs
 	Expiry Expiry
 
-	// Flagged: the record does not descend from what the request presented;
+	// Flagged means: the record does not descend from what the request presented;
 	// Lost() is true, IsNew() is not. With Reply it may be set although it was
 	// not with Handle (18).
 	Flagged bool

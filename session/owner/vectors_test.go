@@ -467,7 +467,7 @@ func TestVectors(t *testing.T) {
 			c := s.nodes[2]
 			c.step(Event{Kind: Receive, Peer: s.nodes[0].self, Message: &Message{Kind: Compare}})
 			b := s.nodes[1] // C has dropped B's copy for a newer one
-			b.step(Event{Kind: Receive, Peer: c.self, Message: &Message{Kind: Compare, Header: s.holds("C").Header}})
+			b.step(Event{Kind: Receive, Peer: c.self, Message: &Message{Kind: Compare, Header: s.holds("C").Header, Now: true}})
 			s.cut(0, 2)
 			s.hold("C", "A")
 			s.deliver(s.nodes[2], 0)
@@ -800,7 +800,8 @@ func TestVectors(t *testing.T) {
 		name    string
 		members int
 		run     func(s *script)
-	}) bool {
+	},
+	) bool {
 		return x.name[:2] == "9b"
 	}) {
 		t.Error("no test of vector 9b")

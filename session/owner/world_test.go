@@ -21,27 +21,27 @@ type world struct {
 	lease [maxNodes][maxNodes]bool // lease[i][j]: i may rely on j
 	ops   uint64
 
-	jar, old        cookie // the newest and an old cookie of the client
-	seen, oldSeen   uint   // what the client saw with it
-	acked           uint   // what any client saw
-	ackedAt         cookie // the highest epoch in any reply
-	reported        uint   // handed to OnConflict
-	invalidated     bool   // an invalidation was acknowledged
-	everBuried      bool
-	fault, gone     bool // a connection between living members broke; nobody living held all that was acknowledged
-	died, nextBit   int
-	requests        []*client
-	auto            bool // handlers return at once
-	content         map[version]uint
-	held            [maxNodes][maxNodes]bool // scripts: nothing from i is delivered to j
-	violation, tail string
-	tracing         bool
-	trace           []string
-	conflicts       []*Conflict
-	alone           bool            // scripts: nobody may get a new copy
-	keep            func(n int) int // how much of n messages on a breaking connection arrives
-	comesBack       func() bool     // whether the end of a connection leaves the other Returning; nil: never
-	sent            map[MessageKind]int
+	jar, old      cookie // the newest and an old cookie of the client
+	seen, oldSeen uint   // what the client saw with it
+	acked         uint   // what any client saw
+	ackedAt       cookie // the highest epoch in any reply
+	reported      uint   // handed to OnConflict
+	invalidated   bool   // an invalidation was acknowledged
+	everBuried    bool
+	fault, gone   bool // a connection between living members broke; nobody living held all that was acknowledged
+	died, nextBit int
+	requests      []*client
+	auto          bool // handlers return at once
+	content       map[version]uint
+	held          [maxNodes][maxNodes]bool // scripts: nothing from i is delivered to j
+	violation     string
+	tracing       bool
+	trace         []string
+	conflicts     []*Conflict
+	alone         bool            // scripts: nobody may get a new copy
+	keep          func(n int) int // how much of n messages on a breaking connection arrives
+	comesBack     func() bool     // whether the end of a connection leaves the other Returning; nil: never
+	sent          map[MessageKind]int
 }
 
 const maxNodes = 4
@@ -78,11 +78,11 @@ type node struct {
 
 // conn is one end of a connection.
 type conn struct {
-	peer       *node
-	end        *conn // the other end, nil once the connection broke
-	in         []frame
-	up         bool
-	sent, done bool
+	peer *node
+	end  *conn // the other end, nil once the connection broke
+	in   []frame
+	up   bool
+	sent bool
 }
 
 type frameKind uint8
