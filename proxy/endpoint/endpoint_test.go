@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"syscall"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -770,7 +771,7 @@ func TestAbandon(t *testing.T) {
 		b.member.Freeze()
 		var failures [3]*Failure
 		var conns [3]*Conn
-		done := make(chan int)
+		var reading sync.WaitGroup
 		for i := range conns {
 			nc, f := e.Send(t.Context(), []byte(getRequest))
 			if f != nil {
@@ -779,21 +780,20 @@ func TestAbandon(t *testing.T) {
 				continue
 			}
 			conns[i] = nc
-			go func() {
+			reading.Go(func() {
 				var rep http1.Reply
 				failures[i] = nc.ReadReply(&rep, http1.MethodGet)
-				done <- i
-			}()
+			})
 		}
 		if conns[0] == nil {
 			t.Fatal("no request is in flight")
 		}
 		e.Abandon()
+		reading.Wait()
 		for i, c := range conns {
 			if c == nil {
 				continue
 			}
-			<-done
 			if f := failures[i]; f == nil || f.Kind != TimedOut || !c.Abandoned() {
 				t.Errorf("request %d: %v, want timed out", i, f)
 			}
