@@ -151,8 +151,13 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Freeze stops the process where it stands (SIGSTOP); its sockets stay open.
-func (p *Process) Freeze() { p.Signal(syscall.SIGSTOP) }
+// Freeze stops the process where it stands (SIGSTOP), and returns when it
+// stands; its sockets stay open.
+func (p *Process) Freeze() {
+	p.t.Helper()
+	p.Signal(syscall.SIGSTOP)
+	Wait(p.t, p.Name+" stands still", func() bool { return stands(p.PID()) || !p.Running() })
+}
 
 // Thaw lets a frozen process go on (SIGCONT).
 func (p *Process) Thaw() { p.Signal(syscall.SIGCONT) }
