@@ -52,7 +52,7 @@
 //	R14  recover without a request                     the event Recover
 //	R15  invalidate                                    bury, adopt, inter
 //	R16  drain                                         the event Recover, at who is to take over
-//	R17  drop superfluous copies                       drop, yieldTo
+//	R17  drop superfluous copies that a search found   drop, yieldTo
 //
 // Of the connections (C1 to C6) the driver sees to the order of messages and
 // to who is connected (C1, C4), to heartbeats, leases and promises (C3) and to
@@ -99,10 +99,9 @@
 //     asks it before giving the session away. A claim counts only for the
 //     epoch that the taker knows.
 //   - R11: a reply is also flagged if what the handler saw was lost.
-//   - R13: several strikes in a row, before anything of the new epoch was
-//     sent, are one change of the pair. A copy on a member that is about to
-//     come back ([Returning]) is not struck: a member that was frozen meets
-//     nothing but ends of connections, and would outbid the branch that lives.
+//   - R13: a copy on a member that is about to come back ([Returning]) is not
+//     struck: a member that was frozen meets nothing but ends of connections,
+//     and would outbid the branch that lives.
 //   - R13: without a request a copy is struck only if another member can take
 //     its place. A member that is alone gains nothing by a new epoch.
 //   - C2: a holder discards its copy only once the primary's record is
