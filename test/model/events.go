@@ -1,0 +1,683 @@
+package main
+
+import "fmt"
+
+// scope bounds an exploration.
+type scope struct {
+	Name                                  string
+	Names                                 int
+	Kinds                                 []uint8
+	Cli, Bg, Deaths, Restarts, Cuts, Tmos int
+	Conc                                  int // client requests at a time
+	OldTab                                bool
+	Asym                                  bool
+	NoCopy                                bool // start with secondary NONE
+	Sync                                  bool
+}
+
+func initial(sc scope) State {
+	var s State
+	for n := range sc.Names {
+		s.Nodes[n].Up = 1
+	}
+	r := Rec{Has: 1, N: 1, Prim: 0, Copies: 2, Ver: 1, Data: 1}
+	s.Nodes[0].R, s.Nodes[0].AckV = r, 1
+	s.Lease[0] = 2
+	s.Jar = Cookie{1, 0, 0, 1}
+	s.AckE = s.Jar
+	if sc.NoCopy {
+		r.Copies, s.Nodes[0].R.Copies, s.Jar.Sec = 0, 0, nobody
+	} else {
+		s.Nodes[1].R = r
+	}
+	if opt.Majority {
+		s.Lease[0] = 1<<sc.Names - 2
+	}
+	s.Old, s.OldS = s.Jar, 1
+	s.Seen, s.Acked = 1, 1
+	s.Deaths, s.Restarts, s.Cuts, s.Tmos = uint8(sc.Deaths), uint8(sc.Restarts), uint8(sc.Cuts), uint8(sc.Tmos)
+	s.Bg, s.Cli = uint8(sc.Bg), uint8(sc.Cli)
+	return s
+}
+
+//nolint:gochecknoglobals // as opt
+var tracing bool
+
+func label(format string, a ...any) string {
+	if !tracing {
+		return ""
+	}
+	return fmt.Sprintf(format, a...)
+}
+
+func (c Cookie) String() string {
+	sec := "NONE"
+	if c.Sec != nobody {
+		sec = mname(c.Sec)
+	}
+	return fmt.Sprintf("%s!%s!%d%s", mname(c.Prim), sec, c.N, mname(c.Boot&7))
+}
+
+// next calls yield for every event that can happen in s, with its outcome.
+func next(s *State, sc *scope, yield func(label string, w *world)) {
+	try := func(l string, f func(w *world)) {
+		w := &world{s: *s}
+		f(w)
+		if w.full {
+			return
+		}
+		w.tidy()
+		if w.viol == "" {
+			w.quiesce()
+		}
+		yield(l, w)
+	}
+	// requests
+	idle, busy := -1, 0
+	for i := range s.Ops {
+		if s.Ops[i].Ph == pIdle {
+			if idle < 0 {
+				idle = i
+			}
+		} else if s.Ops[i].Kind < kCopy {
+			busy++
+		}
+	}
+	if s.Cli > 0 && idle >= 0 && busy < sc.Conc {
+		for _, k := range sc.Kinds {
+			for n := range uint8(sc.Names) {
+				if s.Nodes[n].Up == 0 {
+					continue
+				}
+				for old := range uint8(2) {
+					if old == 1 && (!sc.OldTab || s.Old == s.Jar) {
+						continue
+					}
+					o := Op{Kind: k, At: s.now(n), C: s.Jar, Seen: s.Seen, Acked: s.Acked, InvBefore: s.Inv * s.tomb(), Bit: 1 << (1 + uint8(sc.Cli) - s.Cli)}
+					if old == 1 {
+						o.C, o.Seen, o.Old = s.Old, s.OldS, 1
+					}
+					try(label("%s #%d with %v arrives at %s", kindNames[k], idle, o.C, mname(o.At)), func(w *world) {
+						w.s.Ops[idle] = o
+						w.s.Cli--
+						w.arrive(idle)
+					})
+				}
+			}
+		}
+	}
+	if s.Bg > 0 && idle >= 0 {
+		for n := range uint8(sc.Names) {
+			m := s.now(n)
+			r := &s.Nodes[n].R
+			if s.Nodes[n].Up == 0 || r.Has == 0 || r.Dead == 1 {
+				continue
+			}
+			bg := func(k uint8) {
+				try(label("background: %s at %s", kindNames[k], mname(m)), func(w *world) {
+					w.s.Ops[idle] = Op{Kind: k, At: m, C: Cookie{r.N, r.Lin[r.N], name(m), nobody}}
+					if r.Prim != nobody {
+						w.s.Ops[idle].C.Prim = name(r.Prim)
+					}
+					w.s.Bg--
+					w.arrive(idle)
+				})
+			}
+			w := &world{s: *s}
+			switch {
+			case r.Prim == m && r.Copies == 0:
+				bg(kCopy)
+			case r.Prim == m && !w.leaseOK(m):
+				bg(kVal)
+			case r.Prim != m:
+				bg(kTake)
+			}
+		}
+	}
+	// messages
+	for k := range s.NM {
+		m := &s.Msgs[k]
+		w := &world{s: *s}
+		if !w.deliver(k) || w.full {
+			continue
+		}
+		w.tidy()
+		if w.viol == "" {
+			w.quiesce()
+		}
+		yield(label("%s -> %s: %s%s", mname(m.From), mname(m.To), msgNames[m.T], msgDetail(m)), w)
+	}
+	// operations
+	for i := range s.Ops {
+		o := &s.Ops[i]
+		switch o.Ph {
+		case pTake, pAsk, pFlush, pFwd:
+			for n := range uint8(sc.Names) {
+				if o.Wait&(1<<n) == 0 {
+					continue
+				}
+				x := s.now(n)
+				free, fault := true, uint8(0)
+				switch {
+				case !s.alive(x):
+				case !s.reach(o.At, x):
+					fault = 1
+				default:
+					for k := range s.NM {
+						m := &s.Msgs[k]
+						if int(m.Op) == i && m.Gen == o.Gen && (m.To == x || m.From == x) {
+							free = false
+						}
+					}
+				}
+				if !free && (s.Tmos == 0 || opt.Conn) {
+					continue
+				}
+				try(label("#%d at %s: no answer from %s%s", i, mname(o.At), mname(x), why(s, o.At, x, free)), func(w *world) {
+					if !free {
+						w.s.Tmos--
+						w.s.Ops[i].Spur++
+						fault = 1
+					}
+					w.s.Ops[i].Tmo += fault
+					w.s.Fault |= fault
+					w.timeout(i, x)
+				})
+			}
+		case pJoin:
+			if w := (&world{s: *s}); !w.searching(i) {
+				try(label("#%d at %s goes on", i, mname(o.At)), func(w *world) { w.arrive(i) })
+			}
+		case pExec:
+			try(label("#%d: the handler at %s returns", i, mname(o.At)), func(w *world) { w.finish(i) })
+		case pWaitLease:
+			w := &world{s: *s}
+			if w.mayPromote(o.At, o.Best.Prim, o.Answered) {
+				try(label("#%d at %s: the lease of %s has run out", i, mname(o.At), mname(o.Best.Prim)), func(w *world) { w.decide(i) })
+			}
+		case pRetry:
+			for n := range uint8(sc.Names) {
+				if s.Nodes[n].Up == 0 || s.now(n) == o.At || o.Retry > 3 {
+					continue
+				}
+				try(label("the proxy brings #%d to %s", i, mname(n)), func(w *world) {
+					w.s.Ops[i].At = w.s.now(n)
+					w.arrive(i)
+				})
+			}
+			try(label("the proxy gives #%d up", i), func(w *world) { w.fail(i) })
+		}
+	}
+	// leases
+	w0 := &world{s: *s}
+	for i := range uint8(sc.Names) {
+		a := s.now(i)
+		if s.Nodes[i].Up == 0 {
+			continue
+		}
+		for j := range uint8(sc.Names) {
+			b := s.now(j)
+			if i == j {
+				continue
+			}
+			if s.Lease[i]&(1<<j) != 0 {
+				free := !s.reach(a, b)
+				if !free && (s.Tmos == 0 || opt.Conn) {
+					continue
+				}
+				try(label("the lease of %s by %s runs out", mname(a), mname(b)), func(w *world) {
+					w.s.Lease[i] &^= 1 << j
+					if !free {
+						w.s.Tmos--
+					}
+					if s.alive(b) {
+						w.s.Fault = 1
+					}
+					for k := range w.s.NM {
+						if m := &w.s.Msgs[k]; m.From == a && m.To == b || m.From == b && m.To == a {
+							m.Fresh = 0
+						}
+					}
+				})
+			} else if opt.Majority {
+				if s.reach(a, b) && w0.rec(a).Prim == a && s.Nodes[j].Ban&(1<<i) == 0 {
+					try(label("heartbeat: %s relies on %s again", mname(a), mname(b)), func(w *world) { w.s.Lease[i] |= 1 << j })
+				}
+			} else if s.reach(a, b) && (!opt.Regen || opt.Conn) && w0.rec(a).Prim == a && s.Nodes[i].R.Copies&(1<<j) != 0 {
+				try(label("heartbeat: %s relies on %s again", mname(a), mname(b)), func(w *world) { w.s.Lease[i] |= 1 << j })
+			}
+		}
+	}
+	// faults
+	up := 0
+	for n := range sc.Names {
+		up += int(s.Nodes[n].Up)
+	}
+	for n := range uint8(sc.Names) {
+		if s.Nodes[n].Up == 1 && s.Deaths > 0 && up > 1 {
+			try(label("%s dies", mname(s.now(n))), func(w *world) {
+				m := s.now(n)
+				w.s.Deaths--
+				w.s.Died++
+				w.s.Nodes[n] = Node{Boot: s.Nodes[n].Boot}
+				if !w.holds(w.s.Acked) {
+					w.s.Gone = 1
+				}
+				w.s.Lease[n] = 0
+				for i := range w.s.Ops {
+					w.s.Ops[i].InvBefore &^= 1 << n
+					if w.s.Ops[i].Ph != pIdle && w.s.Ops[i].Ph != pRetry && w.s.Ops[i].At == m {
+						w.fail(i)
+					}
+				}
+			})
+		}
+		if s.Nodes[n].Up == 0 && s.Restarts > 0 && s.Nodes[n].Boot == 0 {
+			try(label("%s is back with a new boot", mname(n)), func(w *world) {
+				w.s.Restarts--
+				w.s.Nodes[n] = Node{Up: 1, Boot: 1}
+				for k := range uint8(sc.Names) {
+					w.ended(w.s.now(k), n)
+				}
+				for k := range w.s.Lease {
+					w.s.Lease[k] &^= 1 << n
+				}
+				for k := range uint8(sc.Names) {
+					if x := w.s.now(k); k != n && w.s.reach(x, w.s.now(n)) && opt.TombSync {
+						w.sync(x, w.s.now(n))
+					}
+				}
+			})
+		}
+	}
+	faults(s, sc, try)
+	if sc.Sync && !opt.Conn {
+		for i := range uint8(sc.Names) {
+			for j := range i {
+				a, b := s.now(i), s.now(j)
+				if !s.reach(a, b) {
+					continue
+				}
+				w := &world{s: *s}
+				if w.sync(a, b) {
+					try(label("%s and %s compare", mname(a), mname(b)), func(w *world) { w.sync(a, b) })
+				}
+			}
+		}
+	}
+}
+
+// faults of the network.
+func faults(s *State, sc *scope, try func(string, func(*world))) {
+	n := uint8(sc.Names)
+	for i := range n {
+		if s.Cuts > 0 && n > 2 {
+			try(label("%s alone: all its connections break", mname(i)), func(w *world) {
+				w.s.Cuts--
+				w.s.Fault = 1
+				for j := range n {
+					if j != i {
+						if opt.Conn {
+							w.cutLink(i, j)
+						}
+						w.s.Cut[i] |= 1 << j
+						w.s.Cut[j] |= 1 << i
+					}
+				}
+			})
+		}
+		for j := range n {
+			if i == j {
+				continue
+			}
+			if !opt.Conn {
+				if s.Cuts == 0 || s.Cut[i]&(1<<j) != 0 {
+					continue
+				}
+				if i < j && s.Cut[j]&(1<<i) == 0 {
+					try(label("cut %s - %s", mname(i), mname(j)), func(w *world) {
+						w.s.Cuts--
+						w.s.Cut[i] |= 1 << j
+						w.s.Cut[j] |= 1 << i
+						w.s.Fault = 1
+					})
+				}
+				if sc.Asym {
+					try(label("cut %s -> %s", mname(i), mname(j)), func(w *world) {
+						w.s.Cuts--
+						w.s.Cut[i] |= 1 << j
+						w.s.Fault = 1
+					})
+				}
+				continue
+			}
+			if i > j {
+				continue
+			}
+			if s.Cut[i]&(1<<j) != 0 {
+				if w0 := (&world{s: *s}); w0.voting(i, j) || w0.voting(j, i) {
+					continue
+				}
+				try(label("%s and %s are connected again and compare", mname(i), mname(j)), func(w *world) { w.meet(i, j) })
+			} else if s.Tmos > 0 {
+				try(label("the connection %s - %s breaks", mname(i), mname(j)), func(w *world) {
+					w.s.Tmos--
+					w.cutLink(i, j)
+				})
+			}
+		}
+	}
+	if s.Cut != [4]uint8{} && !opt.Conn {
+		try("heal", func(w *world) { w.s.Cut = [4]uint8{} })
+	}
+}
+
+// voting reports whether a promotion over i, for which j has voted, is still
+// under way: a vote outlives it.
+func (w *world) voting(i, j uint8) bool {
+	if w.s.Nodes[j].Ban&(1<<i) == 0 {
+		return false
+	}
+	for k := range w.s.Ops {
+		if o := &w.s.Ops[k]; (o.Ph == pAsk || o.Ph == pWaitLease || o.Ph == pTake) && o.Suspect == w.s.now(i)+1 {
+			return true
+		}
+	}
+	return false
+}
+
+// lift ends j's ban of i: i learns of it and gives up what it holds as primary.
+func (w *world) lift(i, j uint8) {
+	if w.s.Nodes[j].Ban&(1<<i) == 0 {
+		return
+	}
+	w.s.Nodes[j].Ban &^= 1 << i
+	w.s.Lease[i] &^= 1 << j
+	if r := &w.s.Nodes[i].R; r.Has == 1 && r.Prim == w.s.now(i) {
+		r.Prim = nobody
+	}
+}
+
+// meet connects two members again.
+func (w *world) meet(i, j uint8) {
+	w.s.Cut[i] &^= 1 << j
+	w.s.Cut[j] &^= 1 << i
+	if a, b := w.s.now(i), w.s.now(j); w.s.alive(a) && w.s.alive(b) {
+		w.lift(i, j)
+		w.lift(j, i)
+		w.sync(a, b)
+	}
+}
+
+func why(s *State, a, b member, free bool) string {
+	switch {
+	case !s.alive(b):
+		return " (refused)"
+	case !s.reach(a, b):
+		return " (cut)"
+	case free:
+		return " (lost)"
+	}
+	return " (slow)"
+}
+
+func msgDetail(m *Msg) string {
+	d := ""
+	if m.R.Has == 1 {
+		d = " " + m.R.String()
+	}
+	if m.T == mAck && m.Flag == 0 {
+		d = " refused," + d
+	}
+	if m.T == mTake && m.Flag > 0 {
+		d += " (" + mname(m.R.Prim) + " is gone)"
+	}
+	return d
+}
+
+func (r Rec) String() string {
+	if r.Has == 0 {
+		return "nothing"
+	}
+	if r.Dead == 1 {
+		return "tombstone"
+	}
+	c := ""
+	for n := range uint8(4) {
+		if r.Copies&(1<<n) != 0 {
+			c += mname(n)
+		}
+	}
+	if c == "" {
+		c = "NONE"
+	}
+	return fmt.Sprintf("{%s!%s epoch %d%s v%d data %05b}", mname(r.Prim), c, r.N, mname(r.Lin[r.N]&7), r.Ver, r.Data)
+}
+
+// tidy removes what cannot matter any more and orders the rest.
+func (w *world) tidy() {
+	s := &w.s
+	for k := uint8(0); k < s.NM; {
+		m := &s.Msgs[k]
+		o := &s.Ops[m.Op]
+		stale := !s.alive(m.To)
+		switch m.T {
+		case mAck, mAns, mNo, mAsk:
+			stale = stale || o.Gen != m.Gen || o.Ph == pIdle
+		case mGrant, mFwd:
+			stale = stale || opt.GrantFence && (o.Gen != m.Gen || o.Ph == pIdle)
+		}
+		if stale {
+			w.remove(k)
+			continue
+		}
+		k++
+	}
+	for i := 1; i < int(s.NM); i++ {
+		for j := i; j > 0 && before(&s.Msgs[j], &s.Msgs[j-1]); j-- {
+			s.Msgs[j], s.Msgs[j-1] = s.Msgs[j-1], s.Msgs[j]
+		}
+	}
+}
+
+// before orders messages; in order per connection, any order between them.
+func before(a, b *Msg) bool {
+	if opt.Conn {
+		return a.From<<4|a.To < b.From<<4|b.To
+	}
+	return less(a, b)
+}
+
+// sync is what two members do when they meet: they compare what they hold.
+func (w *world) sync(i, j member) bool {
+	a, b := w.rec(i), w.rec(j)
+	if a.Dead != b.Dead && opt.TombSync {
+		if a.Dead == 1 {
+			*b, w.s.Nodes[name(j)].AckV = *a, 1
+		} else {
+			*a, w.s.Nodes[name(i)].AckV = *b, 1
+		}
+		w.flood()
+		return true
+	}
+	if opt.NoBlank && a.Dead == 0 && b.Dead == 0 && a.Has != b.Has {
+		r, m, x := a, i, j
+		if a.Has == 0 {
+			r, m, x = b, j, i
+		}
+		if r.Prim == m && r.Copies&bit(x) != 0 && r.N < 7 {
+			w.raise(m, m, r.Copies&^bit(x)) // it has forgotten the session
+			w.fresh(m)
+			return true
+		}
+	}
+	if a.Has == 0 || b.Has == 0 || a.Dead == 1 || b.Dead == 1 {
+		return false
+	}
+	hi, lo, hm, lm := a, b, i, j
+	if newer(b, a) {
+		hi, lo, hm, lm = b, a, j, i
+	}
+	if sameEpoch(hi, lo) {
+		if hi.Ver > lo.Ver && hi.Prim == hm {
+			*lo = *hi
+			w.s.Nodes[name(lm)].Reign = 0
+			return true
+		}
+		return false
+	}
+	switch {
+	case hi.Prim == hm && hi.Copies&bit(lm) != 0:
+		w.conflict(lo, hi)
+		*lo = *hi
+		w.s.Nodes[name(lm)].AckV, w.s.Nodes[name(lm)].Reign = 0, 0
+	case hi.Prim == hm && !w.busy(lm):
+		w.conflict(lo, hi)
+		*lo = Rec{}
+		w.s.Nodes[name(lm)].AckV, w.s.Nodes[name(lm)].Reign = 0, 0
+	case lo.Prim != hi.Prim && hi.Prim == hm:
+		lo.Prim = hm
+	case lo.Prim == lm:
+		lo.Prim = hi.Prim
+		if lo.Prim == lm {
+			lo.Prim = nobody
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// flood: whoever learns of a tombstone tells all it is connected with. One
+// message per connection; the model does it at once.
+func (w *world) flood() {
+	for again := opt.Flood; again; {
+		again = false
+		for k := range uint8(opt.Names) {
+			for l := range uint8(opt.Names) {
+				x, y := w.s.now(k), w.s.now(l)
+				if k != l && w.s.reach(x, y) && w.rec(x).Dead == 1 && w.s.Nodes[k].AckV == 1 && w.rec(y).Dead == 0 {
+					*w.rec(y), w.s.Nodes[l].AckV = *w.rec(x), 1
+					again = true
+				}
+			}
+		}
+	}
+}
+
+func (w *world) busy(m member) bool {
+	for i := range w.s.Ops {
+		if w.s.Ops[i].Ph != pIdle && w.s.Ops[i].At == m {
+			return true
+		}
+	}
+	return false
+}
+
+// quiesce checks what the background rules make of a state without requests,
+// once all links work again.
+func (w *world) quiesce() {
+	for i := range w.s.Ops {
+		if w.s.Ops[i].Ph != pIdle {
+			return
+		}
+	}
+	q := &world{s: w.s}
+	q.s.Cut = [4]uint8{}
+	n := uint8(opt.Names)
+	for range 12 {
+		changed := false
+		for i := range n {
+			for j := range i {
+				if q.s.Nodes[i].Up == 1 && q.s.Nodes[j].Up == 1 {
+					changed = q.sync(q.s.now(i), q.s.now(j)) || changed
+				}
+			}
+		}
+		var best *Rec
+		var who member
+		for i := range n {
+			if r := &q.s.Nodes[i].R; q.s.Nodes[i].Up == 1 && r.Has == 1 && (best == nil || newer(r, best)) {
+				best, who = r, q.s.now(i)
+			}
+		}
+		if best == nil {
+			return
+		}
+		if best.Dead == 1 {
+			if !changed {
+				break
+			}
+			continue
+		}
+		if p := best.Prim; p == nobody || !q.s.alive(p) || !sameEpoch(q.rec(p), best) || q.rec(p).Has == 0 || q.rec(p).Prim != p {
+			q.raiseFree(who)
+			continue
+		}
+		who, best = best.Prim, q.rec(best.Prim)
+		for i := range n {
+			if best.Copies&(1<<i) == 0 {
+				continue
+			}
+			if q.s.Nodes[i].Up == 0 {
+				best.Copies &^= 1 << i
+				changed = true
+			} else if c := &q.s.Nodes[i].R; !sameEpoch(c, best) || c.Ver != best.Ver || c.Has == 0 {
+				q.conflict(c, best)
+				*c = *best
+				changed = true
+			}
+		}
+		if best.Copies == 0 {
+			if c := q.candidate(who, nobody); c != 0 {
+				best.Copies = c
+				q.raiseFree(who)
+				best.Copies = c
+				changed = true
+			}
+		}
+		if !changed {
+			break
+		}
+	}
+	prim, holders, up := 0, 0, 0
+	var data uint8
+	dead := false
+	for i := range n {
+		r := &q.s.Nodes[i].R
+		if q.s.Nodes[i].Up == 0 {
+			continue
+		}
+		up++
+		if r.Has == 1 && r.Dead == 1 {
+			dead = true
+		} else if r.Has == 1 {
+			holders++
+			if r.Prim == q.s.now(i) {
+				prim++
+				data = r.Data
+			}
+		}
+	}
+	if dead {
+		if holders > 0 {
+			w.bad("after heal: a tombstone and a live copy")
+		}
+		return
+	}
+	if prim != 1 || holders != min(2, up) {
+		w.bad("after heal: %d primaries, %d holders, %d members", prim, holders, up)
+	}
+	if lost := w.s.Acked &^ (data | q.s.Rep); lost != 0 && (w.s.Died == 0 || w.s.Fault == 0 && w.s.Gone == 0) && w.s.Inv == 0 {
+		w.bad("after heal: acknowledged %05b is lost and not reported", lost)
+	}
+}
+
+// raiseFree starts an epoch outside the bounds of the scope.
+func (w *world) raiseFree(by member) {
+	r := w.rec(by)
+	if !w.raise(by, by, r.Copies&^bit(by)) {
+		r.Prim, r.Lin[r.N] = by, by
+		r.Copies &^= bit(by)
+	}
+}

@@ -1,0 +1,1071 @@
+package main
+
+import "fmt"
+
+// rules can be switched off one by one, to see what they are for.
+type rules struct {
+	Lineage    bool // the epoch's ancestors are kept and compared, not only the order of epochs
+	Succession bool // only a holder promotes; who has nothing asks the first holder to hand over
+	Lease      bool // promotion waits until the old primary no longer relies on this secondary
+	Regen      bool // a lease that ran out comes back per session, by an acknowledgement; not by a heartbeat
+	GrantFence bool // a late grant is dropped, and the giver does not promote over the taker before
+	ReadWaits  bool // a reply waits until everything that it has seen is acknowledged
+	ForwardNot bool // a refused flush answers Not-Executed although the handler has run (naive)
+	GrantCheck bool // a primary whose lease ran out revalidates before it hands over
+	AskAll     bool // before promoting, ask all members for newer copies and whether they reach the primary
+	TombSync   bool // members exchange tombstones when they meet
+	Conn       bool // one ordered connection per pair of members; when it breaks, all on it is discarded, and it counts as up again only after both have compared what they hold
+	Reapply    bool // an unacknowledged change is applied again if the record was replaced meanwhile
+	Flood      bool // whoever learns of a tombstone tells all it is connected with
+	OneSearch  bool // a member searches for a session once at a time; other requests wait for the result
+	AskPrim    bool // "it is not the primary" counts only if it was said after the epoch in question was known
+	Reigns     bool // epochs raised by one boot in two separate holdings of a session differ
+	NoBlank    bool // a copy that has forgotten the session refuses changes: the pair has changed, a new epoch begins
+	Again      bool // whoever wants to promote starts over if the old primary can be reached again
+	ReplyCheck bool // the cookie's epoch is compared once more when the reply leaves, with the record the reply comes from
+	AskWaits   bool // who has a Take under way answers an Ask only afterwards
+	Replaced   bool // a reply whose record was replaced meanwhile does not leave as if nothing had happened
+	LostTwice  bool // "lost" needs a round of answers in which nobody fell silent
+	CookieSnap bool // the cookie names the pair under which the flush was acknowledged
+	Majority   bool
+	Slow       bool // handlers take time: others may interleave
+	Resend     bool // requests on a dead member are sent again once
+	Names      int
+}
+
+// rule is the switch of the rule called name, nil if there is none.
+func (o *rules) rule(name string) *bool {
+	switch name {
+	case "lineage":
+		return &o.Lineage
+	case "succession":
+		return &o.Succession
+	case "lease":
+		return &o.Lease
+	case "regen":
+		return &o.Regen
+	case "grantfence":
+		return &o.GrantFence
+	case "readwaits":
+		return &o.ReadWaits
+	case "grantcheck":
+		return &o.GrantCheck
+	case "askall":
+		return &o.AskAll
+	case "tombsync":
+		return &o.TombSync
+	case "conn":
+		return &o.Conn
+	case "reapply":
+		return &o.Reapply
+	case "flood":
+		return &o.Flood
+	case "onesearch":
+		return &o.OneSearch
+	case "replycheck":
+		return &o.ReplyCheck
+	case "again":
+		return &o.Again
+	case "askprim":
+		return &o.AskPrim
+	case "noblank":
+		return &o.NoBlank
+	case "reigns":
+		return &o.Reigns
+	case "askwaits":
+		return &o.AskWaits
+	case "replaced":
+		return &o.Replaced
+	case "losttwice":
+		return &o.LostTwice
+	case "cookiesnap":
+		return &o.CookieSnap
+	}
+	return nil
+}
+
+// opt is what is explored.
+//
+//nolint:gochecknoglobals // one exploration at a time, by one goroutine
+var opt = allRules()
+
+// allRules is the protocol as it is.
+func allRules() rules {
+	return rules{true, true, true, true, true, true, false, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, false, false, false, 3}
+}
+
+type world struct {
+	s    State
+	viol string
+	full bool // outside the scope: drop this branch
+}
+
+func bit(m member) uint8 { return 1 << name(m) }
+
+func pop(x uint8) (n int) {
+	for ; x != 0; x &= x - 1 {
+		n++
+	}
+	return n
+}
+
+func (w *world) rec(m member) *Rec { return &w.s.Nodes[name(m)].R }
+
+func (w *world) bad(format string, a ...any) {
+	if w.viol == "" {
+		w.viol = fmt.Sprintf(format, a...)
+	}
+}
+
+func (w *world) send(m Msg) {
+	if !w.s.alive(m.To) || opt.Conn && w.s.cut(m.From, m.To) {
+		return
+	}
+	if w.s.NM == maxMsgs {
+		w.full = true
+		return
+	}
+	w.s.Msgs[w.s.NM] = m
+	w.s.NM++
+}
+
+// leaseOK reports whether m may serve what it holds as primary without asking.
+func (w *world) leaseOK(m member) bool {
+	if opt.Majority {
+		return pop(w.s.Lease[name(m)]|bit(m)) > opt.Names/2
+	}
+	return w.rec(m).Copies&^w.s.Lease[name(m)] == 0
+}
+
+// mayPromote reports whether y may promote over p: p is proven gone, or the
+// time that y (majority: every voter) promised to p is over.
+func (w *world) mayPromote(y, p member, voters uint8) bool {
+	if p == nobody {
+		return true
+	}
+	if w.s.alive(p) && opt.GrantFence {
+		for i := range w.s.Ops {
+			if o := &w.s.Ops[i]; o.Ph == pTake && o.At == p {
+				for k := range w.s.NM {
+					if x := &w.s.Msgs[k]; x.T == mGrant && x.To == p && x.From == y && int(x.Op) == i && x.Gen == o.Gen {
+						return false
+					}
+				}
+			}
+		}
+	}
+	if !opt.Lease || !w.s.alive(p) {
+		return true
+	}
+	if opt.Majority {
+		for n := range uint8(opt.Names) {
+			if (voters|bit(y))&(1<<n) != 0 && (w.s.Lease[name(p)]&(1<<n) != 0 || w.s.Nodes[n].Ban&bit(p) == 0) {
+				return false
+			}
+		}
+	}
+	return w.s.Lease[name(p)]&bit(y) == 0
+}
+
+// conflict counts what is dropped when r replaces old.
+func (w *world) conflict(old, r *Rec) {
+	if old.Has == 0 || old.Dead == 1 || r.Dead == 1 || r.Has == 0 {
+		return
+	}
+	if old.N > r.N || r.Lin[old.N] != old.Lin[old.N] {
+		lost := old.Data &^ r.Data
+		w.s.Rep |= lost
+		if w.s.Fault == 0 && lost&w.s.Acked != 0 && w.s.Gone == 0 {
+			w.bad("acknowledged %05b overwritten by another branch, without any partition", lost&w.s.Acked)
+		}
+	}
+}
+
+func (w *world) arrive(i int) {
+	o := &w.s.Ops[i]
+	m := o.At
+	r := w.rec(m)
+	if r.Has == 1 && r.Dead == 1 {
+		if opt.ReadWaits && w.s.Nodes[name(m)].AckV == 0 {
+			w.bury(i)
+		} else {
+			w.gone(i)
+		}
+		return
+	}
+	if opt.OneSearch && w.searching(i) {
+		o.Ph = pJoin
+		return
+	}
+	if o.Tries++; o.Tries > 6 {
+		w.fail(i)
+		return
+	}
+	if r.Has == 1 && r.Prim == m {
+		if !includes(r, o.C.N, o.C.Boot) {
+			w.ask(i)
+		} else if w.leaseOK(m) {
+			w.run(i)
+		} else if opt.Majority {
+			w.refuse(i)
+		} else {
+			o.Re = 1
+			w.flush(i)
+		}
+		return
+	}
+	p := w.s.now(o.C.Prim)
+	if r.Has == 1 && r.Prim != nobody && includes(r, o.C.N, o.C.Boot) {
+		p = r.Prim
+	}
+	if p == m || !w.s.alive(p) {
+		w.ended(m, name(p))
+		w.ask(i)
+		return
+	}
+	w.take(i, p, 0, nobody)
+}
+
+// searching reports whether another operation at i's member searches.
+func (w *world) searching(i int) bool {
+	for k := range w.s.Ops {
+		if o := &w.s.Ops[k]; k != i && o.At == w.s.Ops[i].At && (o.Ph == pTake || o.Ph == pAsk || o.Ph == pWaitLease) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) take(i int, y member, flag uint8, over member) {
+	o := &w.s.Ops[i]
+	o.Ph, o.From, o.Wait = pTake, y, bit(y)
+	o.Gen++
+	m := Msg{T: mTake, From: o.At, To: y, Op: uint8(i), Gen: o.Gen, Flag: flag, Fresh: 1}
+	m.R.N, m.R.Prim, m.Reach = o.C.N, over, o.Answered
+	m.R.Lin[o.C.N] = o.C.Boot
+	w.send(m)
+}
+
+func (w *world) reached(m member) (set uint8) {
+	for n := range uint8(opt.Names) {
+		if n != name(m) && w.s.reach(m, w.s.now(n)) {
+			set |= 1 << n
+		}
+	}
+	return set
+}
+
+func (w *world) ask(i int) {
+	o := &w.s.Ops[i]
+	if o.Tries++; o.Tries > 6 {
+		w.fail(i)
+		return
+	}
+	m := o.At
+	o.Ph, o.Wait, o.Best, o.Holders = pAsk, 0, *w.rec(m), 0
+	o.Gen++
+	if o.Best.Has == 1 {
+		o.Holders = bit(m)
+	}
+	o.Answered, o.Reach, o.Miss, o.Prims = bit(m), 0, 0, 0
+	o.OwnPrim = w.rec(m).Prim
+	var sus member
+	if o.Suspect != 0 {
+		sus = o.Suspect - 1
+	} else if o.Best.Has == 1 {
+		sus = o.Best.Prim
+	} else {
+		sus = w.s.now(o.C.Prim)
+	}
+	if opt.Majority && sus != nobody && sus != m && !w.s.reach(m, sus) {
+		w.s.Nodes[name(m)].Ban |= bit(sus)
+		o.Suspect = sus + 1
+	}
+	if !opt.AskAll { // only the secondary that the cookie names
+		if x := w.s.now(o.C.Sec & 3); o.C.Sec != nobody && x != m && w.s.reach(m, x) && o.Best.Has == 0 {
+			o.Wait |= bit(x)
+			w.send(Msg{T: mAsk, From: m, To: x, Op: uint8(i), Gen: o.Gen})
+		}
+	} else {
+		silent := false
+		for n := range uint8(opt.Names) {
+			x := w.s.now(n)
+			if n != name(m) {
+				w.ended(m, n)
+			}
+			if n == name(m) || !w.s.alive(x) {
+				continue
+			}
+			if !w.s.reach(m, x) {
+				silent = true
+				continue
+			}
+			o.Wait |= bit(x)
+			a := Msg{T: mAsk, From: m, To: x, Op: uint8(i), Gen: o.Gen}
+			a.R.Prim = sus
+			w.send(a)
+		}
+		if silent {
+			o.Tmo++
+			w.s.Fault = 1
+		}
+	}
+	if o.Wait == 0 {
+		w.decide(i)
+	}
+}
+
+// decide picks what to do once everybody has answered or kept silent.
+func (w *world) decide(i int) {
+	o := &w.s.Ops[i]
+	m, b := o.At, &o.Best
+	own := w.rec(m)
+	if newer(own, b) || own.Prim != o.OwnPrim {
+		w.arrive(i)
+		return
+	}
+	if o.Miss == 1 && opt.LostTwice && (b.Has == 0 || b.Dead == 0) {
+		w.ask(i) // somebody fell silent while this asked: what the others said may be older than that
+		return
+	}
+	if b.Has == 1 && b.Dead == 1 {
+		*own, w.s.Nodes[name(m)].AckV = *b, 1
+		w.gone(i)
+		return
+	}
+	if opt.Majority && pop(o.Answered) <= opt.Names/2 {
+		w.refuse(i)
+		return
+	}
+	if b.Has == 0 || !includes(b, o.C.N, o.C.Boot) {
+		w.lost(i)
+		return
+	}
+	p := b.Prim
+	if p == m && own.Prim == m && own.Has == 1 {
+		w.arrive(i)
+		return
+	}
+	switch {
+	case p == nobody, p == m: // p == m: I am named but do not hold it
+		p = nobody
+	case o.Answered&bit(p) != 0 && w.s.now(name(p)) == p:
+		if o.Holders&bit(p) != 0 && o.Prims&bit(p) != 0 || opt.AskPrim && (o.Dis != p+1 || o.DisN < b.N) {
+			w.take(i, p, 0, nobody) // its answer may be older than what the others say: ask itself
+			return
+		}
+	case o.Reach&bit(p) != 0 && w.s.now(name(p)) == p:
+		w.refuse(i)
+		return
+	}
+	h := o.Holders
+	if c := h & b.Copies; c != 0 {
+		h = c
+	}
+	if opt.Majority && p != nobody && w.s.alive(p) && o.Suspect != p+1 {
+		o.Suspect = p + 1
+		w.ask(i)
+		return
+	}
+	disowned := p == nobody || o.Answered&bit(p) != 0 && w.s.now(name(p)) == p
+	if opt.Again && !disowned && w.s.reach(m, p) {
+		w.arrive(i) // it can be reached again
+		return
+	}
+	var first uint8
+	for h&(1<<first) == 0 {
+		first++
+	}
+	y := w.s.now(first)
+	if y == m {
+		if !w.mayPromote(m, p, o.Answered) {
+			o.Ph = pWaitLease
+			return
+		}
+		w.promote(i, p)
+		return
+	}
+	if !w.s.alive(y) {
+		w.ask(i)
+		return
+	}
+	if opt.Succession && disowned {
+		w.take(i, y, 3, p)
+	} else if opt.Succession {
+		w.take(i, y, 1, p)
+	} else {
+		w.take(i, y, 2, p)
+	}
+}
+
+func (w *world) promote(i int, over member) {
+	o := &w.s.Ops[i]
+	m := o.At
+	r := w.rec(m)
+	keep := r.Copies &^ bit(m)
+	if over != nobody {
+		w.ended(m, name(over))
+		keep &^= bit(over)
+	}
+	if keep == 0 {
+		keep = w.candidate(m, over)
+	}
+	if !w.raise(m, m, keep) {
+		w.full = true
+		return
+	}
+	w.fresh(m)
+	w.run(i)
+}
+
+// candidate is the best-ranked member for a new copy, as a set.
+func (w *world) candidate(m, not member) uint8 {
+	for k := range uint8(opt.Names) {
+		n := (name(m) + 1 + k) % uint8(opt.Names)
+		x := w.s.now(n)
+		if n != name(m) && w.s.reach(m, x) && (not == nobody || n != name(not)) && w.rec(m).Copies&(1<<n) == 0 {
+			return 1 << n
+		}
+	}
+	return 0
+}
+
+// fresh notes that m's new epoch is not acknowledged by any copy yet.
+func (w *world) fresh(m member) {
+	n := &w.s.Nodes[name(m)]
+	n.AckV = 0
+	if n.R.Copies == 0 {
+		n.AckV = n.R.Ver
+	}
+	w.s.Lease[name(m)] &^= func() uint8 {
+		if opt.Majority {
+			return 0
+		}
+		return ^n.R.Copies
+	}()
+}
+
+// run: m is the primary, and nobody else can be.
+func (w *world) run(i int) {
+	o := &w.s.Ops[i]
+	n := &w.s.Nodes[name(o.At)]
+	switch o.Kind {
+	case kWrite:
+		if opt.Slow {
+			o.Ph = pExec
+			return
+		}
+		w.finish(i)
+	case kRead:
+		if opt.ReadWaits && n.AckV < n.R.Ver || n.AckV == 0 {
+			w.flush(i)
+			return
+		}
+		o.Best = n.R
+		if opt.Majority && n.R.Copies == 0 {
+			w.fail(i)
+			return
+		}
+		w.reply(i)
+	case kInv:
+		w.bury(i)
+	case kCopy:
+		c := w.candidate(o.At, nobody)
+		if c == 0 || n.R.Copies != 0 {
+			w.done(i)
+			return
+		}
+		if !w.raise(o.At, o.At, n.R.Copies|c) {
+			w.full = true
+			return
+		}
+		w.fresh(o.At)
+		w.flush(i)
+	default:
+		w.done(i)
+	}
+}
+
+// bury puts the tombstone on every member that can be reached.
+func (w *world) bury(i int) {
+	o := &w.s.Ops[i]
+	n := &w.s.Nodes[name(o.At)]
+	n.R.Dead, n.R.Data, n.AckV = 1, 0, 0
+	o.Ph, o.Wait, o.Best, o.Re = pFlush, 0, n.R, 2
+	o.Gen++
+	for x := range uint8(opt.Names) {
+		if y := w.s.now(x); x != name(o.At) && w.s.alive(y) {
+			if !w.s.reach(o.At, y) {
+				w.s.Fault = 1
+				continue
+			}
+			o.Wait |= 1 << x
+			w.send(Msg{T: mPut, From: o.At, To: y, Op: uint8(i), Gen: o.Gen, R: n.R})
+		}
+	}
+	if o.Wait == 0 {
+		n.AckV = 1
+		w.flood()
+		w.gone(i)
+	}
+}
+
+// finish: the handler has returned.
+func (w *world) finish(i int) {
+	o := &w.s.Ops[i]
+	r := w.rec(o.At)
+	o.Exec++
+	if r.Dead == 1 {
+		w.overtaken(i)
+		return
+	}
+	if r.Has == 1 && r.Prim == o.At {
+		r.Ver++
+		r.Data |= o.Bit
+		w.flush(i)
+		return
+	}
+	w.forward(i)
+}
+
+func (w *world) flush(i int) {
+	o := &w.s.Ops[i]
+	r := w.rec(o.At)
+	o.Ph, o.Wait, o.Best = pFlush, r.Copies, *r
+	o.Gen++
+	for n := range uint8(opt.Names) {
+		if r.Copies&(1<<n) != 0 {
+			first := uint8(0)
+			if w.s.Nodes[name(o.At)].AckV == 0 {
+				first = 1 // all of the record: the receiver need not have it
+			}
+			w.send(Msg{T: mPut, From: o.At, To: w.s.now(n), Op: uint8(i), Gen: o.Gen, Fresh: 1, Flag: first, R: *r})
+		}
+	}
+	if o.Wait == 0 {
+		w.flushed(i)
+	}
+}
+
+func (w *world) flushed(i int) {
+	o := &w.s.Ops[i]
+	n := &w.s.Nodes[name(o.At)]
+	if sameEpoch(&n.R, &o.Best) && n.R.Prim == o.At && n.AckV < o.Best.Ver {
+		n.AckV = o.Best.Ver
+	}
+	if o.Re == 2 {
+		n.AckV = 1
+		w.flood()
+		w.gone(i)
+		return
+	}
+	if o.Re == 1 {
+		o.Re = 0
+		if n.R.Has == 1 && n.R.Dead == 0 && n.R.Prim == o.At && includes(&n.R, o.C.N, o.C.Boot) {
+			w.run(i)
+		} else {
+			w.arrive(i)
+		}
+		return
+	}
+	if r := &n.R; opt.Replaced && o.Kind == kWrite && (r.Dead == 1 || r.Has == 0 || r.Data&o.Bit == 0) {
+		if r.Has == 1 && r.Dead == 0 && r.Prim == o.At && o.Tries < 6 {
+			o.Tries++
+			w.again(i)
+		} else {
+			w.overtaken(i)
+		}
+		return
+	}
+	if opt.Majority && o.Kind < kCopy && (!w.leaseOK(o.At) || o.Best.Copies == 0) {
+		w.fail(i) // executed, but this side may be the smaller one: an error
+		return
+	}
+	w.reply(i)
+}
+
+// strike: a copy did not answer.
+func (w *world) strike(i int, x member) {
+	o := &w.s.Ops[i]
+	if o.Re == 2 {
+		if o.Wait &^= bit(x); o.Wait == 0 {
+			w.flushed(i)
+		}
+		return
+	}
+	r := w.rec(o.At)
+	if r.Has == 1 && r.Dead == 0 && r.Prim == o.At {
+		if opt.Majority && !w.leaseOK(o.At) {
+			w.fail(i)
+			return
+		}
+		if sameEpoch(r, &o.Best) {
+			if !w.raise(o.At, o.At, r.Copies&^bit(x)) {
+				w.full = true
+				return
+			}
+			w.fresh(o.At)
+		}
+		w.again(i)
+		return
+	}
+	w.overtaken(i)
+}
+
+// again flushes i once more. If the record was replaced from outside since the
+// handler ran, its changes are applied again first.
+func (w *world) again(i int) {
+	o := &w.s.Ops[i]
+	if r := w.rec(o.At); opt.Reapply && o.Kind == kWrite && o.Exec > 0 && r.Data&o.Bit == 0 {
+		r.Ver++
+		r.Data |= o.Bit
+	}
+	w.flush(i)
+}
+
+// overtaken: the flush of i found that its member is no longer the primary.
+func (w *world) overtaken(i int) {
+	o := &w.s.Ops[i]
+	r := w.rec(o.At)
+	switch {
+	case r.Dead == 1 && opt.ReadWaits && w.s.Nodes[name(o.At)].AckV == 0:
+		w.bury(i)
+	case r.Dead == 1:
+		w.gone(i)
+	case o.Exec == 0:
+		o.Re = 0
+		w.arrive(i)
+	case opt.ForwardNot:
+		w.refuse(i)
+	default:
+		w.forward(i)
+	}
+}
+
+func (w *world) forward(i int) {
+	o := &w.s.Ops[i]
+	r := w.rec(o.At)
+	if r.Has == 0 || r.Prim == nobody || r.Prim == o.At || !w.s.alive(r.Prim) || o.Tries > 5 {
+		w.fail(i)
+		return
+	}
+	o.Tries++
+	o.Ph, o.Wait = pFwd, bit(r.Prim)
+	o.Gen++
+	w.send(Msg{T: mFwd, From: o.At, To: r.Prim, Op: uint8(i), Gen: o.Gen})
+}
+
+// Ends of an operation.
+
+func (w *world) done(i int) { w.s.Ops[i] = Op{} }
+
+func (w *world) fail(i int) { // the client gets an error
+	w.done(i)
+}
+
+// refuse answers Not-Executed: the proxy may try elsewhere.
+func (w *world) refuse(i int) {
+	o := &w.s.Ops[i]
+	if o.Kind >= kCopy {
+		w.done(i)
+		return
+	}
+	at, rt := o.At, o.Retry
+	*o = Op{
+		Kind: o.Kind, Ph: pRetry, At: at, C: o.C, Old: o.Old, Seen: o.Seen, Acked: o.Acked, InvBefore: o.InvBefore,
+		Exec: o.Exec, Bit: o.Bit, Retry: rt + 1, Spur: o.Spur, Tmo: o.Tmo,
+	}
+}
+
+func (w *world) gone(i int) {
+	o := &w.s.Ops[i]
+	if o.Kind == kInv && o.Exec == 0 {
+		w.s.Inv = 1
+	}
+	w.done(i)
+}
+
+// lost: nobody who can be asked holds what the cookie names.
+func (w *world) lost(i int) {
+	o := &w.s.Ops[i]
+	if o.Kind >= kCopy {
+		w.done(i)
+		return
+	}
+	if w.s.Fault == 0 && w.s.Gone == 0 && w.s.Inv == 0 && w.s.tomb() == 0 {
+		w.bad("lost, although a holder lives")
+	}
+	w.done(i) // a new session; this cookie is not used any more by this client
+}
+
+func (w *world) reply(i int) {
+	o := &w.s.Ops[i]
+	if o.Kind >= kCopy {
+		w.done(i)
+		return
+	}
+	data := o.Best.Data
+	if o.Kind == kWrite && data&o.Bit == 0 {
+		w.bad("the reply does not include its own write")
+	}
+	flagged := opt.ReplyCheck && !includes(&o.Best, o.C.N, o.C.Boot)
+	if flagged && w.s.Fault == 0 && w.s.Gone == 0 {
+		w.bad("a conflict without any partition")
+	}
+	if o.Seen&^data != 0 && !flagged {
+		w.bad("went back for one client: saw %05b, now %05b, not flagged", o.Seen, data)
+	}
+	if (w.s.Fault == 0 || opt.Majority && w.s.Died == 0) && o.Acked&^data != 0 && (strict || w.s.Died == 0 || w.s.Gone == 0) {
+		w.bad("stale answer: acknowledged %05b, served %05b, not flagged", o.Acked, data)
+	}
+	for n := range uint8(opt.Names) {
+		x := &w.s.Nodes[n]
+		if o.Best.Copies&(1<<n) != 0 && x.Up == 1 && x.R.Has == 1 && x.R.Dead == 0 && x.R.N > o.Best.N && x.R.Lin[o.Best.N] == o.Best.Lin[o.Best.N] &&
+			o.Acked&^data != 0 && o.Acked&^x.R.Data == 0 && !flagged {
+			w.bad("stale answer from a primary over which its secondary %s had promoted", mname(n))
+		}
+	}
+	if o.InvBefore != 0 && (w.s.Fault == 0 && w.s.Died < 2 || strict || w.tombReached(o.At, o.InvBefore)) {
+		w.bad("an invalidated session was served")
+	}
+	if o.Exec > 1 && !opt.Resend {
+		w.bad("executed %d times, client told of no error", o.Exec)
+	}
+	b := &o.Best
+	if !opt.CookieSnap {
+		b = w.rec(o.At)
+	}
+	sec := nobody
+	for n := range uint8(4) {
+		if b.Copies&(1<<n) != 0 {
+			sec = n
+			break
+		}
+	}
+	w.s.Acked |= data // what a client has seen counts as acknowledged
+	c := Cookie{b.N, b.Lin[b.N], name(b.Prim), sec}
+	if b.Prim == nobody {
+		c.Prim = name(o.At)
+	}
+	// A reply may set the cookie back if it was overtaken by another one: then
+	// the jar knows less, and so do we.
+	w.s.Jar, w.s.Seen = c, data
+	if c.N > w.s.AckE.N {
+		w.s.AckE = c
+	}
+	w.done(i)
+}
+
+func (w *world) remove(k uint8) {
+	copy(w.s.Msgs[k:], w.s.Msgs[k+1:w.s.NM])
+	w.s.NM--
+	w.s.Msgs[w.s.NM] = Msg{}
+}
+
+// cutLink breaks the connection of a and b; what is on it is gone.
+func (w *world) cutLink(i, j uint8) {
+	w.s.Cut[i] |= 1 << j
+	w.s.Cut[j] |= 1 << i
+	w.s.Fault = 1
+	for k := uint8(0); k < w.s.NM; {
+		if m := &w.s.Msgs[k]; name(m.From) == i && name(m.To) == j || name(m.From) == j && name(m.To) == i {
+			w.remove(k)
+			continue
+		}
+		k++
+	}
+}
+
+// ended: m regards the boots of x that are gone as gone. What they sent was
+// handled before, or never will be.
+func (w *world) ended(m member, x uint8) {
+	if !opt.Conn {
+		return
+	}
+	for k := uint8(0); k < w.s.NM; {
+		if p := &w.s.Msgs[k]; name(p.From) == x && !w.s.alive(p.From) && p.To == m {
+			w.remove(k)
+			continue
+		}
+		k++
+	}
+}
+
+// strict also reports what no protocol can prevent: every holder of a change
+// died, and an old holder meets an old cookie.
+//
+//nolint:gochecknoglobals // as opt
+var strict bool
+
+// tombReached reports whether m can reach a member that has the tombstone.
+func (w *world) tombReached(m member, among uint8) bool {
+	for n := range uint8(opt.Names) {
+		if among&(1<<n) == 0 {
+			continue
+		}
+		if x := w.s.now(n); w.s.Nodes[n].R.Dead == 1 && (x == m || w.s.reach(m, x)) {
+			return true
+		}
+	}
+	return false
+}
+
+// holds reports whether a living member holds all of data.
+func (w *world) holds(data uint8) bool {
+	for n := range uint8(opt.Names) {
+		if r := &w.s.Nodes[n].R; w.s.Nodes[n].Up == 1 && r.Has == 1 && r.Dead == 0 && data&^r.Data == 0 && w.s.AckE.N <= r.N && r.Lin[w.s.AckE.N] == w.s.AckE.Boot {
+			return true
+		}
+	}
+	return false
+}
+
+// deliver handles message k; it reports false if it cannot be handled now.
+func (w *world) deliver(k uint8) bool {
+	m := w.s.Msgs[k]
+	if !w.s.alive(m.To) || w.s.cut(m.From, m.To) {
+		return false
+	}
+	if opt.Conn {
+		for j := range k {
+			if p := &w.s.Msgs[j]; p.From == m.From && p.To == m.To {
+				return false // in order
+			}
+		}
+	}
+	z := w.rec(m.To)
+	o := &w.s.Ops[m.Op]
+	mine := o.Gen == m.Gen && o.At == m.To && o.Ph != pIdle
+	drop := func() { w.remove(k) }
+	answer := func(t, flag uint8, r Rec) {
+		w.send(Msg{T: t, From: m.To, To: m.From, Op: m.Op, Gen: m.Gen, Flag: flag, Fresh: m.Fresh, R: r})
+	}
+	switch m.T {
+	case mPut:
+		drop()
+		switch {
+		case opt.NoBlank && z.Has == 0 && m.Flag == 0 && m.R.Dead == 0:
+			answer(mAck, 0, *z) // I do not hold it (any more): strike me, start a new epoch
+		case newer(&m.R, z):
+			w.conflict(z, &m.R)
+			*z = m.R
+			w.s.Nodes[name(m.To)].AckV, w.s.Nodes[name(m.To)].Reign = 0, 0
+			answer(mAck, 1, Rec{})
+		case z.Dead == 0 && sameEpoch(&m.R, z), z.Dead == 1 && m.R.Dead == 1:
+			answer(mAck, 1, Rec{})
+		default:
+			answer(mAck, 0, *z)
+		}
+		if z.Dead == 1 {
+			w.s.Nodes[name(m.To)].AckV = 1
+			w.flood()
+		}
+	case mAck:
+		drop()
+		if !mine || o.Ph != pFlush {
+			return true
+		}
+		if m.Flag == 0 {
+			if m.R.Has == 0 {
+				w.strike(i8(m.Op), m.From)
+				return true
+			}
+			if m.R.Dead == 1 {
+				*z, w.s.Nodes[name(m.To)].AckV = m.R, 1
+			} else if newer(&m.R, z) && z.Prim == m.To {
+				z.Prim = m.R.Prim
+				if z.Prim == m.To {
+					z.Prim = nobody
+				}
+			}
+			if o.Re == 2 { // a newer copy: the tombstone still wins there
+				w.bad("tombstone refused")
+			}
+			if z.Prim == m.To && z.Dead == 0 {
+				w.again(i8(m.Op)) // this member has moved on since: send what it has now
+				return true
+			}
+			w.overtaken(i8(m.Op))
+			return true
+		}
+		if m.Fresh == 1 && z.Prim == m.To && !opt.Majority || opt.Majority && m.Fresh == 1 && w.s.Nodes[name(m.From)].Ban&bit(m.To) == 0 {
+			w.s.Lease[name(m.To)] |= bit(m.From)
+		}
+		if o.Wait &^= bit(m.From); o.Wait == 0 {
+			w.flushed(i8(m.Op))
+		}
+	case mAsk:
+		// who is just taking answers afterwards
+		for i := range w.s.Ops {
+			if opt.AskWaits && w.s.Ops[i].Ph == pTake && w.s.Ops[i].At == m.To {
+				return false
+			}
+		}
+		drop()
+		a := Msg{T: mAns, From: m.To, To: m.From, Op: m.Op, Gen: m.Gen, R: *z}
+		a.Reach = w.reached(m.To)
+		if p := m.R.Prim; opt.Majority && p != nobody && p != m.To && w.s.alive(p) && !w.s.reach(m.To, p) {
+			w.s.Nodes[name(m.To)].Ban |= bit(p) // the vote
+		}
+		w.send(a)
+	case mAns:
+		drop()
+		if !mine || o.Ph != pAsk {
+			return true
+		}
+		o.Answered |= bit(m.From)
+		if m.R.Prim == m.From {
+			o.Prims |= bit(m.From)
+		}
+		o.Reach |= m.Reach
+		if newer(&m.R, &o.Best) {
+			o.Best, o.Holders = m.R, bit(m.From)
+		} else if m.R.Has == 1 && !newer(&o.Best, &m.R) {
+			o.Holders |= bit(m.From)
+		}
+		if o.Wait &^= bit(m.From); o.Wait == 0 {
+			w.decide(i8(m.Op))
+		}
+	case mTake:
+		over, cn := m.R.Prim, m.R.N
+		give := false
+		switch {
+		case z.Has == 0 || z.Dead == 1 || !includes(z, cn, m.R.Lin[cn]):
+		case z.Prim == m.To:
+			if opt.GrantCheck && !w.leaseOK(m.To) {
+				return false // revalidates first
+			}
+			give = true
+		case opt.Again && m.Flag == 1 && z.Prim != nobody && w.s.reach(m.To, z.Prim):
+		case m.Flag&1 == 1 && (z.Prim == over || z.Prim == nobody || !w.s.reach(m.To, z.Prim) || over == nobody && z.Prim == m.From):
+			if !w.mayPromote(m.To, z.Prim, m.Reach) {
+				return false
+			}
+			give = true
+		case m.Flag == 2:
+			drop()
+			answer(mGrant, 2, *z)
+			return true
+		}
+		drop()
+		if !give {
+			answer(mNo, 0, *z)
+			return true
+		}
+		if z.Prim != m.To && z.Prim != nobody {
+			w.ended(m.To, name(z.Prim))
+		}
+		if !w.raise(m.To, m.From, bit(m.To)) {
+			w.full = true
+			return true
+		}
+		w.s.Nodes[name(m.To)].AckV = z.Ver
+		answer(mGrant, 1, *z)
+	case mGrant:
+		drop()
+		n := &w.s.Nodes[name(m.To)]
+		if !mine || o.Ph != pTake {
+			if !opt.GrantFence && newer(&m.R, z) { // naive: installed whenever it comes
+				*z, n.AckV, n.Reign = m.R, m.R.Ver, 0
+				w.s.Lease[name(m.To)] |= bit(m.From)
+			}
+			return true
+		}
+		if !newer(&m.R, z) {
+			w.arrive(i8(m.Op))
+			return true
+		}
+		w.conflict(z, &m.R)
+		*z, n.AckV, n.Reign = m.R, m.R.Ver, 0
+		if m.Flag == 2 {
+			if !w.raise(m.To, m.To, bit(m.From)) {
+				w.full = true
+				return true
+			}
+			w.fresh(m.To)
+			w.run(i8(m.Op))
+			return true
+		}
+		if m.Fresh == 1 {
+			w.s.Lease[name(m.To)] = w.s.Lease[name(m.To)]&keepIf(opt.Majority) | bit(m.From)
+		} else {
+			w.s.Lease[name(m.To)] &= keepIf(opt.Majority)
+		}
+		w.run(i8(m.Op))
+	case mNo:
+		drop()
+		if !mine || o.Ph != pTake {
+			return true
+		}
+		if m.R.Dead == 1 {
+			*z, w.s.Nodes[name(m.To)].AckV = m.R, 1
+			w.gone(i8(m.Op))
+			return true
+		}
+		if m.R.Has == 0 || m.R.Prim != m.From {
+			o.Dis, o.DisN = m.From+1, o.Best.N
+		}
+		w.ask(i8(m.Op))
+	case mFwd:
+		if z.Prim == m.To && z.Has == 1 && z.Dead == 0 && !w.leaseOK(m.To) {
+			return false
+		}
+		drop()
+		if o.Gen != m.Gen || o.Ph != pFwd {
+			// the other side gave up: the change is applied all the same, the
+			// client has been told of an error
+			return true
+		}
+		switch {
+		case z.Dead == 1:
+			w.gone(i8(m.Op))
+		case z.Has == 1 && z.Prim == m.To:
+			o.At = m.To
+			z.Ver++
+			z.Data |= o.Bit
+			w.flush(i8(m.Op))
+		default:
+			w.fail(i8(m.Op))
+		}
+	}
+	return true
+}
+
+func i8(x uint8) int { return int(x) }
+
+func keepIf(b bool) uint8 {
+	if b {
+		return 0xff
+	}
+	return 0
+}
+
+// timeout: member x has not answered op i.
+func (w *world) timeout(i int, x member) {
+	o := &w.s.Ops[i]
+	w.ended(o.At, name(x))
+	switch o.Ph {
+	case pTake:
+		w.ask(i)
+	case pAsk:
+		o.Miss = 1
+		if o.Wait &^= bit(x); o.Wait == 0 {
+			w.decide(i)
+		}
+	case pFlush:
+		w.strike(i, x)
+	case pFwd:
+		w.fail(i)
+	}
+}
+
+func mname(m member) string {
+	if m == nobody {
+		return "nobody"
+	}
+	s := string(rune('A' + name(m)))
+	if m>>2 > 0 {
+		s += "'"
+	}
+	return s
+}

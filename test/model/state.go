@@ -1,0 +1,215 @@
+// Command model explores the session ownership protocol: every order of
+// requests, messages, time-outs and faults within a bounded scope.
+//
+// One session, up to four member names, each of which may be restarted once.
+// A write adds its own bit to the data of the session, so that "lost" and
+// "went back" are questions about sets.
+package main
+
+import "unsafe"
+
+// A member is a name (two low bits) and a boot (the bit above).
+type member = uint8
+
+const nobody member = 0xff
+
+func name(m member) uint8 { return m & 3 }
+
+// Rec is all that a member keeps of a session. Whoever is Prim is the primary,
+// every other holder is a secondary: the role is not stored.
+type Rec struct {
+	Has, Dead uint8    // Dead: tombstone
+	N         uint8    // epoch counter; the epoch is (N, Lin[N])
+	Prim      member   //
+	Copies    uint8    // set of members that hold a secondary copy
+	Ver, Data uint8    //
+	Lin       [8]uint8 // Lin[k]: the boot that raised the counter to k
+}
+
+type Node struct {
+	Up, Boot uint8
+	R        Rec
+	AckV     uint8 // the version that all of R.Copies are known to hold in this epoch
+	Ban      uint8 // majority: names whose boot this member has voted out
+	Reign    uint8 // what marks this member's raises; 0 after the record was replaced from outside
+	Seq      uint8 // reigns so far
+}
+
+// Messages.
+const (
+	mPut   = iota + 1 // a record, to be stored if it is newer
+	mAck              // answer to mPut; Flag 0: refused, R is what I have
+	mAsk              // what do you hold, whom do you reach
+	mAns              // answer to mAsk
+	mTake             // give me the session; Flag 1: and promote yourself first, the primary is gone
+	mGrant            // answer to mTake
+	mNo               // answer to mTake: not from me, R is what I have
+	mFwd              // a change made by a request that ran elsewhere
+)
+
+//nolint:gochecknoglobals // a table
+var msgNames = []string{"", "Put", "Ack", "Ask", "Ans", "Take", "Grant", "No", "Forward"}
+
+type Msg struct {
+	T, From, To, Op, Gen, Flag, Reach, Fresh uint8
+	R                                        Rec
+}
+
+// Kinds of operation. Background work runs through the same phases as a request.
+const (
+	kNone  = iota
+	kWrite // adds its bit
+	kRead
+	kInv  // invalidates
+	kCopy // background: the primary adds a copy
+	kTake // background: a secondary takes over (drain)
+	kVal  // background: the primary renews its lease
+)
+
+//nolint:gochecknoglobals // a table
+var kindNames = []string{"", "write", "read", "invalidate", "copy", "take", "revalidate"}
+
+const (
+	pIdle = iota
+	pTake
+	pAsk
+	pWaitLease // wants to promote, waits until the old primary's lease has run out
+	pExec      // the handler runs
+	pFlush     // changed, or revalidating (Re=1), waits for acknowledgements
+	pFwd
+	pRetry // answered Not-Executed, the proxy may try another member
+	pDone
+	pJoin // waits for the search of another request of this session here
+)
+
+type Cookie struct{ N, Boot, Prim, Sec uint8 }
+
+type Op struct {
+	Kind, Ph  uint8
+	At        member
+	C         Cookie
+	Old       uint8 // came with the old cookie
+	Seen      uint8 // what this cookie's client had seen when it sent
+	Acked     uint8 // all acknowledged writes when it was sent
+	InvBefore uint8 // the invalidation had been acknowledged when it was sent
+	Wait      uint8 // members still to answer
+	Gen       uint8
+	Exec      uint8 // times the handler ran
+	Told      uint8 // the client was told of an error
+	Tries     uint8
+	Tmo       uint8 // silent waits
+	Spur      uint8 // of them, with no fault in the network (slow, frozen)
+	Re        uint8 // revalidating only
+	Bit       uint8 // the write
+	Retry     uint8
+	Prims     uint8  // answered that they are the primary
+	Dis, DisN uint8  // this member (plus one) has said, asked for epoch DisN, that it is not the primary
+	OwnPrim   member // whom this member took for the primary when it asked
+	Suspect   member // majority: whom this wants to promote over (plus one, 0: nobody)
+	Miss      uint8  // somebody fell silent while this asked
+	Fail      uint8  // flagged: lost or conflict
+	From      member
+	Reach     uint8 // union of what the answers reach
+	Answered  uint8
+	Holders   uint8 // answered with the best record
+	Best      Rec   // pAsk: best answer; pFlush: the record as it was sent
+}
+
+const maxOps, maxMsgs = 4, 7
+
+type State struct {
+	Nodes [4]Node
+	Msgs  [maxMsgs]Msg
+	NM    uint8
+	Ops   [maxOps]Op
+	Cut   [4]uint8 // Cut[i] has bit j: nothing gets from i to j
+	Lease [4]uint8 // Lease[i] has bit j: i may rely on j not promoting over it
+	Jar   Cookie
+	Old   Cookie
+	Seen  uint8 // by the jar
+	OldS  uint8
+	Acked uint8 // acknowledged to somebody
+	Inv   uint8 // invalidation acknowledged
+	Rep   uint8 // reported as lost to OnConflict
+	Fault uint8 // a cut or a silent wait has happened
+	Died  uint8
+	AckE  Cookie // the highest epoch in any reply
+	Gone  uint8  // at some time no living member held all that was acknowledged, in the highest epoch that was told
+	// what is left of the scope
+	Deaths, Restarts, Cuts, Tmos, Bg, Cli, Drops uint8
+}
+
+func (s *State) key() []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(s)), int(unsafe.Sizeof(*s)))
+}
+
+func (s *State) alive(m member) bool {
+	return m != nobody && s.Nodes[name(m)].Up == 1 && s.Nodes[name(m)].Boot == m>>2
+}
+func (s *State) now(nm uint8) member { return nm | s.Nodes[nm].Boot<<2 }
+func (s *State) cut(a, b member) bool {
+	return s.Cut[name(a)]&(1<<name(b)) != 0
+}
+
+func (s *State) reach(a, b member) bool {
+	return s.alive(a) && s.alive(b) && !s.cut(a, b) && !s.cut(b, a)
+}
+
+func epochLess(an, ab, bn, bb uint8) bool { return an < bn || an == bn && ab < bb }
+
+// newer reports whether a is to replace b.
+func newer(a, b *Rec) bool {
+	if a.Has == 0 || b.Has == 0 {
+		return a.Has > b.Has
+	}
+	if a.Dead != b.Dead {
+		return a.Dead > b.Dead
+	}
+	if a.N != b.N || a.Lin[a.N] != b.Lin[b.N] {
+		return epochLess(b.N, b.Lin[b.N], a.N, a.Lin[a.N])
+	}
+	return a.Ver > b.Ver
+}
+
+func sameEpoch(a, b *Rec) bool { return a.N == b.N && a.Lin[a.N] == b.Lin[b.N] }
+
+// includes reports whether r descends from the epoch (n, boot).
+func includes(r *Rec, n, boot uint8) bool {
+	if r.Has == 0 {
+		return false
+	}
+	if !opt.Lineage {
+		return !epochLess(r.N, r.Lin[r.N], n, boot)
+	}
+	return n <= r.N && r.Lin[n] == boot
+}
+
+// raise starts a new epoch in by's own record. Lin holds reigns: a reign is a
+// series of raises by one member that has held the record all the time.
+func (w *world) raise(by, prim member, copies uint8) bool {
+	n := &w.s.Nodes[name(by)]
+	r := &n.R
+	if r.N >= 7 || n.Seq >= 31 {
+		return false
+	}
+	if !opt.Reigns {
+		n.Reign = by
+	} else if n.Reign == 0 {
+		n.Seq++
+		n.Reign = by | n.Seq<<3
+	}
+	r.N++
+	r.Lin[r.N] = n.Reign
+	r.Prim, r.Copies = prim, copies
+	return true
+}
+
+// tomb is the set of living members that have the tombstone.
+func (s *State) tomb() (set uint8) {
+	for n := range s.Nodes {
+		if s.Nodes[n].Up == 1 && s.Nodes[n].R.Dead == 1 {
+			set |= 1 << n
+		}
+	}
+	return set
+}
