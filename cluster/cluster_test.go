@@ -149,7 +149,7 @@ func (w *world) meet(d time.Duration, ns ...*node) {
 	})
 }
 
-func TestThreeMembersSeeEachOther(t *testing.T) {
+func TestThreeMembersSeeEachOther(t *testing.T) { // K04
 	bubble(t, func(w *world) {
 		self := Member{
 			Name: "a", HTTP: ipA + ":8080", Replication: ipA + ":7070",
@@ -221,7 +221,7 @@ func TestKilledMemberFails(t *testing.T) {
 	}
 }
 
-func TestLeaveIsGoneAtOnce(t *testing.T) {
+func TestLeaveIsGoneAtOnce(t *testing.T) { // H23
 	bubble(t, func(w *world) {
 		a := w.start("a", ipA)
 		b := w.start("b", ipB, gossipAt(ipA))
