@@ -179,7 +179,7 @@ func main() {
 	random := flag.Int("walks", 0, "random walks instead of breadth first")
 	length := flag.Int("length", 80, "steps of a walk")
 	seed := flag.Uint64("seed", 1, "of the walks")
-	without := flag.String("without", "", "rules to switch off: lineage,succession,lease,regen,grantfence,readwaits,grantcheck,askall,tombsync,cookiesnap")
+	without := flag.String("without", "", "rules to switch off, parted by commas: those of rule in rules.go")
 	with := flag.String("with", "", "slow,majority,forwardnot")
 	cli := flag.Int("cli", -1, "client requests")
 	flag.BoolVar(&strict, "strict", false, "report what no protocol can prevent, too")
@@ -190,8 +190,7 @@ func main() {
 		}
 		on := opt.rule(r)
 		if on == nil {
-			fmt.Fprintln(os.Stderr, "no rule", r)
-			os.Exit(2) //nolint:forbidigo // this is main
+			usage("no rule %q; see rule in rules.go", r)
 		}
 		*on = false
 	}
@@ -203,6 +202,9 @@ func main() {
 			opt.Majority = true
 		case "forwardnot":
 			opt.ForwardNot = true
+		case "":
+		default:
+			usage("no variant %q", r)
 		}
 	}
 	for _, sc := range scopes {
@@ -223,9 +225,18 @@ func main() {
 		n, depth, whole, trace, viol := bfs(sc, *limit, time.Duration(*secs)*time.Second)
 		fmt.Printf("%s without=%q with=%q: %d states, depth %d, complete %v, %.0f s\n", sc.Name, *without, *with, n, depth, whole, time.Since(t).Seconds())
 		report(trace, viol)
+		return
 	}
+	usage("no scope %q", *name)
 }
 
+// usage ends the program with status 2.
+func usage(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "model: "+format+"\n", args...)
+	os.Exit(2) //nolint:forbidigo // for main alone
+}
+
+// report prints what was found; a violation ends the program with status 1.
 func report(trace []string, viol string) {
 	if viol == "" {
 		fmt.Println("no violation")
@@ -235,4 +246,5 @@ func report(trace []string, viol string) {
 	for _, l := range trace {
 		fmt.Println(l)
 	}
+	os.Exit(1) //nolint:forbidigo // for main alone
 }
