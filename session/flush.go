@@ -313,8 +313,12 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 	if r.Dead { // meanwhile, by another request: the new one begins empty (I07)
 		s.seen = nil
 	}
+	attrs := s.attributes()
+	if r.Primary == m.self {
+		attrs = r.Attrs // also what nobody has acknowledged: it will be, under the new id
+	}
 	var all owner.Changes
-	for _, a := range s.attributes() {
+	for _, a := range attrs {
 		if _, changed := s.changes[a.Key]; !changed {
 			all = append(all, owner.Change{Key: a.Key, Value: a.Value})
 		}
@@ -350,8 +354,7 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 	}
 	s.mu.Lock()
 	s.take(id, &a.Result)
-	s.e, s.call, s.rotate, s.changes, s.idle, s.seen = e, c, "", nil, 0, nil
-	s.attributes()
+	s.e, s.call, s.rotate, s.changes, s.idle, s.seen = e, c, "", nil, 0, e.record().Attrs
 	s.mu.Unlock()
 
 	m.submit(old, &owner.Event{Kind: owner.Return, Op: &oldCall.op, Invalidate: true})

@@ -18,8 +18,8 @@ import (
 // the client has none: the first [Key.Set] creates one, so that a request that
 // only looks makes none.
 //
-// What a request reads is what the session is now, with the request's own
-// changes on top. Its changes are applied to the session, key by key, when they
+// What a request reads is what the session is now, as far as it is acknowledged,
+// with the request's own changes on top. Its changes are applied to the session, key by key, when they
 // are flushed: before the first byte of the reply leaves, at the end of the
 // handler, and by [Session.Flush]. Of requests that change one key at the same
 // time the last one wins (SESS-8); an invalidation always wins (I01).
@@ -304,13 +304,15 @@ func (s *Session) lookup(name string) ([]byte, bool) {
 }
 
 // attributes returns what the session is now, without this request's own
-// changes. A member that loses the session while the request runs goes on with
+// changes. What another request has changed and nobody has acknowledged yet is
+// not shown: the reply waits only for what there was when the request began
+// (R12). A member that loses the session while the request runs goes on with
 // what it saw last. s.mu must be held.
 func (s *Session) attributes() owner.Attrs {
-	switch r := s.e.record(); {
+	switch r, acknowledged := s.e.look(); {
 	case r.Dead:
 		return nil // by another request (H17)
-	case r.Primary == s.m.self:
+	case r.Primary == s.m.self && acknowledged:
 		s.seen = r.Attrs
 	}
 	return s.seen

@@ -641,3 +641,35 @@ func TestReaderWaits(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// What a request reads while it runs is acknowledged before its reply can show
+// it, also if another request has changed it meanwhile (D5, R12).
+func TestReaderSeesNothingUnsafe(t *testing.T) {
+	bubble(t, Config{Placement: Ring}, "ab", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		f.net.SetLatency(20 * time.Millisecond)
+		began, look := make(chan struct{}), make(chan struct{})
+		replied := make(chan int)
+		go func() {
+			seen := 0
+			h := f.nodes["a"].m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				close(began)
+				<-look
+				seen, _ = counterKey.Get(FromContext(r.Context()))
+			}))
+			(&browser{t: t, value: b.value}).through(h, f.nodes["a"], "/")
+			replied <- seen
+		}()
+		<-began
+		start := time.Now()
+		go func() { (&browser{t: t, value: b.value}).get(f.nodes["a"], "/counter") }()
+		time.Sleep(time.Millisecond)
+		close(look)
+		if seen := <-replied; seen != 1 && time.Since(start) < 40*time.Millisecond {
+			t.Errorf("after %v a reply showed counter %d, which the copy cannot have acknowledged", time.Since(start), seen)
+		}
+		time.Sleep(time.Second)
+		b.count(f.nodes["a"], 3, "a!b")
+	})
+}

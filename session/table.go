@@ -62,6 +62,13 @@ func (e *entry) record() owner.Record {
 	return e.machine.Record()
 }
 
+// look returns what is held, and whether all copies have it.
+func (e *entry) look() (r owner.Record, acknowledged bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.machine.Record(), e.machine.Acknowledged()
+}
+
 const shards = 64
 
 // A table holds all entries of a member.
