@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 // A response holds back what a handler writes, so that the client knows of
@@ -144,7 +145,7 @@ func (w *response) commit(complete bool) error {
 	body := w.prepare(h, w.body, complete)
 	w.body = w.body[:0]
 	if complete && len(body) > 0 && bodyAllowed(w.status) && h.Get("Content-Length") == "" &&
-		h.Get("Transfer-Encoding") == "" && h.Get("Trailer") == "" && (!w.head || len(body) <= w.limit) {
+		h.Get("Transfer-Encoding") == "" && !trailers(h) && (!w.head || len(body) <= w.limit) {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	w.left = -1
@@ -173,9 +174,8 @@ func (w *response) pass(p []byte) (int, error) {
 			return n, err
 		}
 	}
-	// More than was announced is for net/http to refuse.
-	if len(p)-n+len(w.body) > w.limit {
-		return n, http.ErrContentLength
+	if int64(len(p)-n+len(w.body)) > w.left {
+		return n, http.ErrContentLength // more than was announced
 	}
 	w.body = append(w.body, p[n:]...)
 	return len(p), nil
@@ -206,6 +206,20 @@ func (w *response) finish() error {
 	_, err := w.w.Write(w.body)
 	w.body = w.body[:0]
 	return err
+}
+
+// trailers reports whether something is to follow the body, which then has no
+// length.
+func trailers(h http.Header) bool {
+	if h.Get("Trailer") != "" {
+		return true
+	}
+	for name := range h {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // bodyAllowed reports whether a reply of this status has a body (RFC 9110

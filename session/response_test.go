@@ -157,6 +157,45 @@ func TestResponseReplies(t *testing.T) {
 	}
 }
 
+// A reply of known length ends with its last byte however little is held.
+func TestResponseHoldsTheLastByteWithoutBuffer(t *testing.T) {
+	srv := serveResponse(t, 0, func(int) error { return nil }, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "6")
+		for range 2 {
+			if _, err := io.WriteString(w, "abc"); err != nil {
+				t.Error(err)
+			}
+		}
+		if n, err := io.WriteString(w, "d"); n != 0 || !errors.Is(err, http.ErrContentLength) {
+			t.Errorf("Write past the length = %d, %v; want 0, %v", n, err, http.ErrContentLength)
+		}
+	})
+	if got := body(t, srv.URL); got != "abcabc" {
+		t.Errorf("body = %q", got)
+	}
+}
+
+func TestResponseTrailers(t *testing.T) {
+	for name, h := range map[string]http.HandlerFunc{
+		"announced": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Trailer", "Sum")
+			_, _ = io.WriteString(w, "abc")
+			w.Header().Set("Sum", "3")
+		},
+		"not announced": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "abc")
+			w.Header().Set(http.TrailerPrefix+"Sum", "3")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := serveResponse(t, 8192, func(int) error { return nil }, h)
+			if res, got := fetch(t, client(t), srv.URL); got != "abc" || res.Trailer.Get("Sum") != "3" {
+				t.Errorf("body %q, trailer %v", got, res.Trailer)
+			}
+		})
+	}
+}
+
 func TestResponseSettleFails(t *testing.T) {
 	bad := errors.New("no copy")
 	t.Run("before the head", func(t *testing.T) {
