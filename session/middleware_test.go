@@ -391,6 +391,12 @@ func TestUpgrade(t *testing.T) { // I14
 			return
 		}
 		defer func() { _ = conn.Close() }()
+		if got := w.Header()["Set-Cookie"]; len(got) != 1 {
+			t.Errorf("Set-Cookie = %q, want one for the head that the handler writes", got)
+		}
+		if err := s.Rotate(); err == nil { // the client would keep an id that is dead
+			t.Error("Rotate after Hijack = nil")
+		}
 		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello")
 		_ = rw.Flush()
 		if err := counterKey.Set(s, 7); err != nil {

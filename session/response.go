@@ -118,16 +118,22 @@ func (w *response) FlushError() error {
 }
 
 // Hijack implements [http.Hijacker]. What was changed is acknowledged before;
-// later changes need [Session.Flush].
+// later changes need [Session.Flush]. If the head has not left, the cookie that
+// the client needs is in Header afterwards, for a head that the handler writes
+// itself.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if !w.committed {
-		if err := w.settle(false); err != nil {
-			return nil, nil, err
-		}
+	if w.err != nil {
+		return nil, nil, w.err // the client was told by a 503
+	}
+	if err := w.settle(false); err != nil {
+		return nil, nil, err
 	}
 	conn, rw, err := http.NewResponseController(w.w).Hijack()
 	if err == nil {
 		w.hijacked = true
+		if !w.committed {
+			w.prepare(w.Header(), nil, false)
+		}
 	}
 	return conn, rw, err
 }

@@ -270,6 +270,30 @@ func TestResponseHijack(t *testing.T) { // I14
 	}
 }
 
+// A client that was told that a change is not safe is not talked to after that.
+func TestResponseHijackAfterFailure(t *testing.T) {
+	bad := errors.New("no copy")
+	srv := serveResponse(t, 8, func(n int) error {
+		if n == 1 {
+			return bad
+		}
+		return nil
+	}, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		if _, _, err := http.NewResponseController(w).Hijack(); !errors.Is(err, bad) {
+			t.Errorf("Hijack = %v, want %v", err, bad)
+		}
+	})
+	res, err := client(t).Get(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("status %d, want 503", res.StatusCode)
+	}
+}
+
 func body(t *testing.T, url string) string {
 	t.Helper()
 	res, err := client(t).Get(url)
