@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/understudy-lb/understudy/session/owner"
 )
 
 // bubble runs test on a farm of these members in a synctest bubble.
@@ -75,6 +77,76 @@ func TestCopyForNewcomer(t *testing.T) { // SESS-32
 		}
 		f.kill("a")
 		b.count(f.nodes["b"], 2, "b!")
+	})
+}
+
+// As TestCopyForNewcomer, but the session had a copy before, and nobody else
+// could hold it when that was lost (H02).
+func TestCopyAfterAllOthersWereLost(t *testing.T) {
+	t.Run("the member is back", func(t *testing.T) {
+		bubble(t, Config{}, "ab", func(t *testing.T, f *farm) {
+			b := &browser{t: t}
+			b.count(f.nodes["a"], 1, "a!b")
+			f.kill("b")
+			time.Sleep(10 * time.Second)
+			f.start("b")
+			f.ready("b")
+			time.Sleep(2 * time.Second)
+			f.kill("a")
+			b.count(f.nodes["b"], 2, "b!")
+		})
+	})
+	t.Run("another has come", func(t *testing.T) {
+		bubble(t, Config{}, "ab", func(t *testing.T, f *farm) {
+			b := &browser{t: t}
+			b.count(f.nodes["a"], 1, "a!b")
+			f.net.Cut(f.nodes["a"].ip, f.nodes["b"].ip)
+			f.net.Cut("10.0.0.99", f.nodes["b"].ip) // c does not reach b
+			time.Sleep(10 * time.Second)
+			f.start("c")
+			f.ready("c")
+			time.Sleep(2 * time.Second)
+			f.kill("a")
+			b.count(f.nodes["c"], 2, "c!")
+		})
+	})
+}
+
+// Sessions without a copy get theirs in bursts that the newcomer can answer in
+// time: all at once broke the connection, again and again.
+func TestManyCopiesForNewcomer(t *testing.T) { // SESS-32, D7
+	const sessions = 2*handful + 1
+	bubble(t, Config{}, "a", func(t *testing.T, f *farm) {
+		a := f.nodes["a"].m
+		for range sessions {
+			e, c := a.found("", owner.Changes{{Key: "k", Value: []byte("v")}})
+			a.end(e, c)
+		}
+		f.start("b")
+		b := f.nodes["b"].m
+		for b.Stats().Secondary == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		if got := b.Stats().Secondary; got > handful {
+			t.Errorf("%d copies came at once, want at most %d", got, handful)
+		}
+		time.Sleep(time.Second)
+		if got := b.Stats(); got.Secondary != sessions || got.Peer.Broken != 0 {
+			t.Errorf("after a second: %d copies, %d connections broken; want %d, 0", got.Secondary, got.Peer.Broken, sessions)
+		}
+	})
+}
+
+// Who is back while its copies are being replaced keeps those that are left, and
+// what it asks for is not dropped.
+func TestBackWhileReplaced(t *testing.T) {
+	bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		a := f.nodes["a"].m
+		a.replace(t.Context(), ownerMember(f.nodes["b"].self), false)
+		b.count(f.nodes["a"], 2, "a!b")
 	})
 }
 

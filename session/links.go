@@ -99,6 +99,25 @@ func (l *link) isUp() (up, leased bool) {
 	return l.up, l.up && l.conn.Leased()
 }
 
+// connected reports whether there is a connection, up or not.
+func (l *link) connected() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn != nil
+}
+
+// isLost reports whether the sessions of p were told that it is lost, and it has
+// not come back.
+func (m *Manager) isLost(p owner.Member) bool {
+	l := m.links.find(p)
+	if l == nil {
+		return m.cluster.Gone(p.String())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn == nil && (l.told || l.toldGone)
+}
+
 // comparing returns the connection if it is not up yet, else nil.
 func (l *link) comparing() *peer.Conn {
 	l.mu.Lock()
@@ -262,6 +281,7 @@ func (p peers) Up(c *peer.Conn) {
 	l.mu.Unlock()
 	m.comparing.Add(-1)
 	m.announce(owner.PeerUp, l.id)
+	m.arrived.Store(true)
 	m.wake()
 }
 
@@ -344,13 +364,13 @@ func (m *Manager) late() (next time.Time) {
 	return next
 }
 
-// announce tells the sessions that may care of what happened to p.
+// announce tells the sessions that it concerns of what happened to p. While it
+// lasts nothing is read from p, so it sends little; see protect.
 func (m *Manager) announce(kind owner.EventKind, p owner.Member) {
 	m.table.each(func(e *entry) bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		// A session at rest cares if p is of its pair, or could be.
-		if e.machine.Busy() || e.machine.Concerns(p) || kind == owner.PeerUp && e.role == primary && len(e.copies) == 0 {
+		if e.machine.Busy() || e.machine.Concerns(p) {
 			m.step(e, &owner.Event{Kind: kind, Peer: p}, nil)
 		}
 		return true

@@ -51,8 +51,17 @@ func (t *timers) conflict(c Conflict) {
 	t.wake()
 }
 
-// due takes what is due at now, and returns when the next promise is.
-func (t *timers) due(now time.Time) (over []promise, conflicts []Conflict, next time.Time) {
+// told takes the conflicts that were not told of yet.
+func (t *timers) told() []Conflict {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.conflicts
+	t.conflicts = nil
+	return all
+}
+
+// due takes the promises that are over at now, and returns when the next one is.
+func (t *timers) due(now time.Time) (over []promise, next time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rest := t.promises[:0]
@@ -67,8 +76,7 @@ func (t *timers) due(now time.Time) (over []promise, conflicts []Conflict, next 
 		rest = append(rest, p)
 	}
 	t.promises = rest
-	conflicts, t.conflicts = t.conflicts, nil
-	return over, conflicts, next
+	return over, next
 }
 
 func (m *Manager) wake() { m.timers.wake() }
@@ -85,10 +93,40 @@ const (
 	// forgetAfter is how long it is remembered how a member stood that is gone.
 	forgetAfter = time.Hour
 
-	// burst and pause bound how fast lost copies are replaced, in bytes sent.
-	burst = 8 << 20
-	pause = 50 * time.Millisecond
+	// burst, in bytes, and handful, in messages, are what is sent in the
+	// background between two times of pause. An Update that is answered late
+	// breaks the connection for all (C4), so what waits has to stay short.
+	burst   = 8 << 20
+	handful = 4096
+	pause   = 50 * time.Millisecond
 )
+
+// A pace bounds how fast run goes through all sessions.
+type pace struct {
+	m              *Manager
+	sent, messages uint64 // Manager.stats, when the last pause ended
+}
+
+func (m *Manager) pace() *pace { return &pace{m, m.stats.sent.Load(), m.stats.updates.Load()} }
+
+// keep pauses if enough was sent, and meanwhile does what cannot wait. It
+// reports false once ctx is done. No lock may be held.
+func (p *pace) keep(ctx context.Context) bool {
+	c := &p.m.stats
+	if c.sent.Load()-p.sent < burst && c.updates.Load()-p.messages < handful {
+		return true
+	}
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+	}
+	p.m.urgent()
+	p.sent, p.messages = c.sent.Load(), c.updates.Load()
+	return true
+}
 
 // run does what no request does: it follows the membership, replaces copies on
 // members that are lost, waits for promises, and sweeps. It is the only caller of
@@ -108,24 +146,33 @@ func (m *Manager) run(ctx context.Context) {
 		case <-m.timers.wakeup:
 		case <-timer.C:
 		}
-		next := earliest(m.late(), m.lost(ctx))
-		over, conflicts, at := m.timers.due(time.Now())
-		for _, p := range over {
-			m.tell(p.id, &owner.Event{Kind: owner.PromiseOver, Peer: p.p})
+		next := m.lost(ctx)
+		if m.arrived.Swap(false) {
+			m.protect(ctx)
 		}
-		for _, c := range conflicts {
+		for _, c := range m.timers.told() {
 			if m.onConflict != nil {
 				m.onConflict(c)
 			}
 		}
 		if now := time.Now(); !now.Before(sweep) {
-			m.sweep()
+			m.sweep(ctx)
 			m.follow() //nolint:contextcheck // as above
 			sweep = now.Add(m.sweepInterval)
 		}
-		next = earliest(next, earliest(at, earliest(sweep, m.prepare())))
+		next = earliest(next, earliest(m.urgent(), earliest(sweep, m.prepare())))
 		timer.Reset(time.Until(next))
 	}
+}
+
+// urgent does what requests wait for, and returns when there is more of it.
+func (m *Manager) urgent() (next time.Time) {
+	next = m.late()
+	over, at := m.timers.due(time.Now())
+	for _, p := range over {
+		m.tell(p.id, &owner.Event{Kind: owner.PromiseOver, Peer: p.p})
+	}
+	return earliest(next, at)
 }
 
 // earliest returns the earlier of two times, of which zero means never.
@@ -172,7 +219,7 @@ func (m *Manager) follow() {
 			running[p] = true
 			if l := m.links.find(p); l != nil && !m.able[p] {
 				if up, _ := l.isUp(); up { // else Up will do it
-					m.announce(owner.PeerUp, p)
+					m.arrived.Store(true)
 				}
 			}
 		}
@@ -231,44 +278,57 @@ func (m *Manager) lost(ctx context.Context) (next time.Time) {
 // replace gives the sessions that p held other copies (D7), a burst at a time.
 // If p is proven gone, those of which it was the primary go to the first holder
 // in line; while it is only silent they wait for a request, for to promote then
-// makes a second branch.
+// makes a second branch. It ends when p is back: what p asks for then must not
+// be dropped as if nobody waited.
 func (m *Manager) replace(ctx context.Context, p owner.Member, gone bool) {
-	sent := m.stats.sent.Load()
+	pace := m.pace()
 	m.table.each(func(e *entry) bool {
 		e.mu.Lock()
-		if e.machine.Busy() || e.machine.Concerns(p) {
+		back := m.links.get(p).connected()
+		if !back && (e.machine.Busy() || e.machine.Concerns(p)) {
 			m.step(e, &owner.Event{Kind: owner.PeerLost, Peer: p}, nil)
 			if r := e.machine.Record(); gone && e.role == secondary && r.Primary == p && r.Copies[0] == m.self {
 				m.step(e, &owner.Event{Kind: owner.Recover, Op: &m.newCall().op}, nil) // R14; nobody waits
 			}
 		}
 		e.mu.Unlock()
-		if m.stats.sent.Load()-sent < burst {
-			return true
-		}
-		t := time.NewTimer(pause)
-		defer t.Stop()
-		select {
-		case <-ctx.Done():
-			return false
-		case <-t.C:
-		}
-		m.late()
-		sent = m.stats.sent.Load()
-		return true
+		return !back && pace.keep(ctx)
 	})
 }
 
-// sweep ends what is over, and forgets those whose memory is over too.
-func (m *Manager) sweep() {
+// protect gives a copy to the sessions that lack one, a burst at a time, because
+// somebody has come who can hold it (SESS-32): those that have none, and those
+// whose copy was lost when nobody could take its place.
+func (m *Manager) protect(ctx context.Context) {
+	pace := m.pace()
 	m.table.each(func(e *entry) bool {
 		e.mu.Lock()
-		defer e.mu.Unlock()
+		if e.role == primary {
+			for _, c := range e.copies {
+				if m.isLost(c) {
+					m.step(e, &owner.Event{Kind: owner.PeerLost, Peer: c}, nil)
+				}
+			}
+			if len(e.copies) == 0 {
+				m.step(e, &owner.Event{Kind: owner.PeerUp}, nil)
+			}
+		}
+		e.mu.Unlock()
+		return pace.keep(ctx)
+	})
+}
+
+// sweep ends what is over, a burst at a time, and forgets those whose memory is over too.
+func (m *Manager) sweep(ctx context.Context) {
+	pace := m.pace()
+	m.table.each(func(e *entry) bool {
+		e.mu.Lock()
 		m.expire(e)
 		if e.role == tombstone && m.outlived(e) {
 			m.forget(e)
 		}
-		return true
+		e.mu.Unlock()
+		return pace.keep(ctx)
 	})
 	m.reborn.sweep(time.Now())
 }

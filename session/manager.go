@@ -58,6 +58,7 @@ type Manager struct {
 	table     *table
 	links     *links
 	comparing atomic.Int64  // connections between Open and Up or Down
+	arrived   atomic.Bool   // somebody has come who may hold copies, and run has not seen to it
 	era       atomic.Uint64 // counts the ends of connections
 	lastOp    atomic.Uint64
 	lastReign atomic.Uint32
