@@ -124,6 +124,7 @@ type Config struct {
 	Buffer int
 
 	// MaxBytes bounds the encoded attributes of one session with their names.
+	// Of requests at one time that exceed it together the later ones fail.
 	// If zero, it is 12 MiB; at most that.
 	MaxBytes int
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -177,6 +178,9 @@ func (m *Manager) settle(ctx context.Context, s *Session, last bool) error {
 	s.mu.Unlock()
 	if rotate != "" && !ended {
 		if err := m.rotate(ctx, s); err != nil {
+			if last {
+				m.giveUp(s)
+			}
 			return err
 		}
 		s.mu.Lock()
@@ -191,16 +195,27 @@ func (m *Manager) settle(ctx context.Context, s *Session, last bool) error {
 	}
 	s.changes, s.idle, s.out = nil, 0, true
 	s.mu.Unlock()
-	m.submit(e, &ev)
-	err := m.await(ctx, s, e, c)
+	changes := ev.Changes
+	tooLarge := m.submit(e, &ev)
+	err := cmp.Or(m.await(ctx, s, e, c), tooLarge)
 	switch {
 	case last:
 	case err == nil:
-		s.keep(ev.Changes)
-	case errors.Is(err, errUnsafe):
-		s.restore(ev.Changes)
+		s.keep(changes)
+	case tooLarge != nil, errors.Is(err, errUnsafe):
+		s.restore(changes)
 	}
 	return err
+}
+
+// giveUp ends the request's call without its changes.
+func (m *Manager) giveUp(s *Session) {
+	s.mu.Lock()
+	e, c := s.e, s.call
+	s.call = nil
+	s.mu.Unlock()
+	_ = m.submit(e, &owner.Event{Kind: owner.Return, Op: &c.op}) // without changes it fits
+	m.wait(c)
 }
 
 // keep has the request see what it has flushed, also if the session has gone to
@@ -231,18 +246,58 @@ func (s *Session) restore(changes owner.Changes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range changes {
-		if _, newer := s.changes[c.Key]; !newer && !s.over {
+		if _, newer := s.changes[c.Key]; !newer && !s.over && !s.ended {
 			s.change(c.Key, c.Value)
 		}
 	}
 }
 
-// submit gives the session an event of a request.
-func (m *Manager) submit(e *entry, ev *owner.Event) {
+// submit gives the session an event of a request. If the session would become
+// too large with its changes the event comes without them, and submit returns
+// ErrTooLarge.
+func (m *Manager) submit(e *entry, ev *owner.Event) error {
 	m.stats.flushes.Add(1)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	fits := m.fits(e, ev.Changes)
+	if !fits {
+		ev.Changes = nil
+	}
 	m.step(e, ev, nil)
+	if fits {
+		return nil
+	}
+	m.stats.failed.Add(1)
+	m.log.Warn().Str("session", mark(e.id)).Int("limit", m.maxBytes).Msg("changes of several requests are too large together")
+	return ErrTooLarge
+}
+
+// fits reports whether the session stays within MaxBytes with these changes, or
+// does not grow. Each request has looked at its own; but several at a time can
+// make more together than a frame carries. e.mu must be held.
+func (m *Manager) fits(e *entry, changes owner.Changes) bool {
+	if len(changes) == 0 {
+		return true
+	}
+	held, added := 0, 0
+	r := e.machine.Record()
+	for _, a := range r.Attrs {
+		held += len(a.Key) + len(a.Value)
+	}
+	for _, c := range changes {
+		if !c.Removed {
+			added += len(c.Key) + len(c.Value)
+		}
+	}
+	if held+added <= m.maxBytes {
+		return true
+	}
+	for _, c := range changes {
+		if old, ok := r.Attrs.Get(c.Key); ok {
+			added -= len(c.Key) + len(old)
+		}
+	}
+	return added <= 0 || held+added <= m.maxBytes
 }
 
 // await takes the machine's answer to a flush.
@@ -330,6 +385,13 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 	}
 	id, idle := s.rotate, s.idle
 	s.mu.Unlock()
+	size := 0
+	for _, c := range all {
+		size += len(c.Key) + len(c.Value)
+	}
+	if size > m.maxBytes {
+		return ErrTooLarge
+	}
 
 	e := m.table.hold(id)
 	c := m.newCall()
@@ -347,7 +409,7 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 	a := m.wait(c)
 	if a.Outcome != owner.Served {
 		m.stats.failed.Add(1)
-		m.submit(e, &owner.Event{Kind: owner.Return, Op: &c.op, Invalidate: true})
+		_ = m.submit(e, &owner.Event{Kind: owner.Return, Op: &c.op, Invalidate: true}) // without changes it fits
 		m.wait(c)
 		m.table.drop(e)
 		return errUnsafe
@@ -357,7 +419,7 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 	s.e, s.call, s.rotate, s.changes, s.idle, s.seen = e, c, "", nil, 0, e.record().Attrs
 	s.mu.Unlock()
 
-	m.submit(old, &owner.Event{Kind: owner.Return, Op: &oldCall.op, Invalidate: true})
+	_ = m.submit(old, &owner.Event{Kind: owner.Return, Op: &oldCall.op, Invalidate: true}) // without changes it fits
 	gone := m.wait(oldCall)
 	m.table.drop(old)
 	if gone.Outcome != owner.Ended {

@@ -145,7 +145,7 @@ func (l *link) send(kind owner.MessageKind, data []byte) {
 }
 
 // put queues a frame. An error is the end of the connection, and Down follows;
-// but for a frame that is too long, which no record that Set lets grow makes.
+// but for a frame that is too long, which no record that fits makes.
 func put(c *peer.Conn, kind owner.MessageKind, data []byte) {
 	var err error
 	if kind.Prompt() {
@@ -246,12 +246,26 @@ func (p peers) Frame(c *peer.Conn, f peer.Frame) {
 	e := m.table.hold(id)
 	e.mu.Lock()
 	m.hear(e, &msg)
-	m.step(e, &owner.Event{Kind: owner.Receive, Peer: memberOf(c.ID()), Message: &msg}, &in)
+	if msg.Kind == owner.Forward && e.role == primary && !m.fits(e, msg.Changes) {
+		m.refuseForward(e, memberOf(c.ID()), msg.Tag)
+	} else {
+		m.step(e, &owner.Event{Kind: owner.Receive, Peer: memberOf(c.ID()), Message: &msg}, &in)
+	}
 	e.mu.Unlock()
 	m.table.drop(e)
 	if in.kind == peer.Ask && !in.answered {
 		_ = c.Answer(f.Number, nil) // each Ask is due one; an error is the end of c
 	}
+}
+
+// refuseForward answers changes with which the session would become too large.
+// The primary of the header is the one who refuses, so the request ends as an
+// error. e.mu must be held.
+func (m *Manager) refuseForward(e *entry, to owner.Member, tag owner.Tag) {
+	r := e.machine.Record()
+	m.send(e, &owner.Action{Kind: owner.Send, To: to, Message: owner.Message{
+		Kind: owner.Forwarded, Tag: tag, Reason: owner.NotPrimary, Header: r.Header, Expiry: r.Expiry,
+	}}, nil)
 }
 
 // hear does what the clock has to do with a message that arrived. e.mu must be

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -672,4 +673,58 @@ func TestReaderSeesNothingUnsafe(t *testing.T) {
 		time.Sleep(time.Second)
 		b.count(f.nodes["a"], 3, "a!b")
 	})
+}
+
+// What several requests set at one time is bounded together: a record that no
+// frame can carry broke the connections for all sessions, for ever.
+func TestTooLargeTogether(t *testing.T) {
+	run := func(t *testing.T, at [2]string, then func(f *farm, b *browser)) {
+		bubble(t, Config{Placement: Ring, MaxBytes: 1000}, "abc", func(t *testing.T, f *farm) {
+			b := &browser{t: t}
+			b.count(f.nodes["a"], 1, "a!b")
+			var codes []int
+			var began, first sync.WaitGroup
+			began.Add(2)
+			first.Add(1)
+			replies := make(chan int)
+			for n, name := range at {
+				go func() {
+					tab := &browser{t: t, value: b.value}
+					got := tab.with(f.nodes[name], func(s *Session) {
+						must(t, NewKey[[]byte](fmt.Sprint("k", n)).Set(s, make([]byte, 600)))
+						began.Done()
+						first.Wait()
+					})
+					replies <- got.code
+				}()
+				time.Sleep(time.Second) // the session goes to one after the other
+			}
+			began.Wait()
+			first.Done()
+			codes = append(codes, <-replies, <-replies)
+			slices.Sort(codes)
+			if !slices.Equal(codes, []int{http.StatusOK, http.StatusServiceUnavailable}) {
+				t.Errorf("replies %d, want one that failed", codes)
+			}
+			then(f, b)
+		})
+	}
+	after := func(f *farm, b *browser) {
+		if got := b.get(f.nodes["a"], "/counter"); got.Counter != 2 || len(got.Names) != 2 {
+			b.t.Errorf("afterwards: %+v, want the counter and one of the two", got)
+		}
+		for name, n := range f.nodes {
+			if got := n.m.Stats().Peer.Broken; got != 0 {
+				b.t.Errorf("%s: %d connections broken", name, got)
+			}
+			n.m.table.each(func(e *entry) bool {
+				if e.machine.Busy() {
+					b.t.Errorf("%s: something is still under way", name)
+				}
+				return true
+			})
+		}
+	}
+	t.Run("at one member", func(t *testing.T) { run(t, [2]string{"a", "a"}, after) })
+	t.Run("forwarded", func(t *testing.T) { run(t, [2]string{"a", "b"}, after) })
 }
