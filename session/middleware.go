@@ -201,9 +201,9 @@ func (m *Manager) stamp(h http.Header, r *http.Request, s *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begun = true
-	if s.fromPath || len(s.linked) > 0 {
+	if s.fromPath || s.links && s.e != nil && !s.ended {
 		if h.Get("Referrer-Policy") == "" {
-			h.Set("Referrer-Policy", "same-origin") // a link with a session is a credential
+			h.Set("Referrer-Policy", "same-origin") // a link with a session is a credential, also one that is yet to come
 		}
 	}
 	c := http.Cookie{
@@ -275,6 +275,9 @@ func (s *Session) EncodeURL(link string) string {
 	v := s.current()
 	if !s.links || v.ID == "" || !ownLink(link) {
 		return link
+	}
+	if s.rotate != "" {
+		v.Epoch = cookie.Epoch{} // the old id's means nothing to the new one, whose own is yet to come
 	}
 	value, ok := s.linked[v]
 	if !ok {

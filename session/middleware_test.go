@@ -279,6 +279,51 @@ func TestLinks(t *testing.T) { // SESS-49, SESS-50
 	})
 }
 
+// A link that was made between Rotate and the flush leads to the session under
+// its new id, also in a page that is too long to be held and changed.
+func TestLinkAfterRotate(t *testing.T) {
+	bubble(t, Config{Placement: Ring, URLRewriting: true}, "ab", func(t *testing.T, f *farm) {
+		f.use(func(w http.ResponseWriter, r *http.Request) {
+			s := FromContext(r.Context())
+			if s.Lost() {
+				t.Errorf("%s: the session is lost", r.URL.Path)
+			}
+			n, _ := counterKey.Get(s)
+			must(t, counterKey.Set(s, n+1))
+			if r.URL.Path == "/login" {
+				must(t, s.Rotate())
+			}
+			_, _ = fmt.Fprint(w, s.EncodeURL("x"), " ", n+1, strings.Repeat(" ", DefaultBuffer))
+		})
+		link, count := "x", ""
+		for n, at := range []string{"a", "b", "a", "b", "a", "login", "a", "b"} { // the epoch rises
+			path := "/" + link
+			if at == "login" {
+				at, path = "a", strings.Replace(path, "x", "login", 1)
+			}
+			b := &browser{t: t} // it keeps no cookies
+			link, count, _ = strings.Cut(b.get(f.nodes[at], path).body, " ")
+			if got := strings.TrimSpace(count); got != fmt.Sprint(n+1) {
+				t.Fatalf("request %d counts %s", n+1, got)
+			}
+		}
+	})
+}
+
+// The head may leave before the first link is made.
+func TestReferrerPolicyOfAStream(t *testing.T) {
+	srv, _ := solo(t, Config{URLRewriting: true}, func(w http.ResponseWriter, r *http.Request) {
+		s := FromContext(r.Context())
+		must(t, counterKey.Set(s, 1))
+		w.(http.Flusher).Flush()
+		_, _ = io.WriteString(w, s.EncodeURL("x"))
+	})
+	res, got := fetch(t, client(t), srv.URL)
+	if !strings.Contains(got, ";") || res.Header.Get("Referrer-Policy") != "same-origin" {
+		t.Errorf("body %q, Referrer-Policy %q", got, res.Header.Get("Referrer-Policy"))
+	}
+}
+
 // The links of a page name the pair that acknowledged it, also if that has
 // changed since they were written.
 func TestLinksFollowThePair(t *testing.T) {
