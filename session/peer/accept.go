@@ -46,14 +46,14 @@ func (s *Set) accept() {
 		}
 		var oldest net.Conn
 		if len(s.pending) == maxPending {
-			oldest = s.pending[0]
+			oldest, s.pending = s.pending[0], slices.Delete(s.pending, 0, 1)
 			s.stats.crowded.Add(1)
 		}
 		s.pending = append(s.pending, raw)
 		s.wg.Go(func() { s.greet(raw) })
 		s.mu.Unlock()
 		if oldest != nil {
-			s.discard(oldest) // its greet takes it off the list
+			s.discard(oldest) // which ends its greet
 		}
 	}
 }

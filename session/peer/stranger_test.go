@@ -372,3 +372,59 @@ func TestStrangersDoNotCrowdMembersOut(t *testing.T) {
 		}
 	})
 }
+
+// A flood has as many connections as are wanted, at once. They say
+// nothing, and their ends are noticed late.
+type flood struct {
+	left chan struct{}
+	end  chan struct{}
+}
+
+func (l *flood) Accept() (net.Conn, error) {
+	select {
+	case <-l.left:
+		return &late{end: l.end}, nil
+	case <-l.end:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *flood) Close() error {
+	close(l.end)
+	return nil
+}
+
+func (l *flood) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
+type late struct {
+	net.Conn // nil: of the rest nothing is called
+	end      chan struct{}
+}
+
+func (c *late) Read([]byte) (int, error) {
+	<-c.end
+	return 0, net.ErrClosed
+}
+
+func (c *late) Write([]byte) (int, error)   { return 0, net.ErrClosed }
+func (c *late) Close() error                { return nil }
+func (c *late) SetDeadline(time.Time) error { return nil }
+func (c *late) RemoteAddr() net.Addr        { return &net.TCPAddr{} }
+
+// The bound holds also if connections come faster than their handshakes end.
+func TestHandshakesAreBounded(t *testing.T) {
+	bubble(t, func(w *world) {
+		l := &flood{left: make(chan struct{}, 3*maxPending), end: make(chan struct{})}
+		for range cap(l.left) {
+			l.left <- struct{}{}
+		}
+		a := w.start("a", 1, plain, func(cfg *Config, _ *driver) { cfg.Listener = l })
+		synctest.Wait()
+		a.Set.mu.Lock()
+		pending := len(a.pending)
+		a.Set.mu.Unlock()
+		if st := a.Stats(); pending != maxPending || st.Crowded != 2*maxPending {
+			t.Errorf("%d handshakes are under way, %+v; want %d", pending, st, maxPending)
+		}
+	})
+}
