@@ -46,7 +46,8 @@ func (s *Set) accept() {
 		}
 		var oldest net.Conn
 		if len(s.pending) == maxPending {
-			oldest, s.pending = s.pending[0], slices.Delete(s.pending, 0, 1)
+			oldest = s.pending[0]
+			s.pending = slices.Delete(s.pending, 0, 1) // after oldest was read: it moves the others down
 			s.stats.crowded.Add(1)
 		}
 		s.pending = append(s.pending, raw)
