@@ -49,7 +49,7 @@
 //
 // # Locks
 //
-// Complete, outer first: reborn.mu; Session.mu → entry.mu → link.mu → those of
+// Complete, outer first: Session.mu → reborn.mu → entry.mu → link.mu → those of
 // package peer. shard.mu, timers.mu, links.mu and Manager.mu are leaves. None is
 // held across I/O or a call of the application; a request that waits for another
 // member holds none.

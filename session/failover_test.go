@@ -119,7 +119,7 @@ func TestManyCopiesForNewcomer(t *testing.T) { // SESS-32, D7
 	bubble(t, Config{}, "a", func(t *testing.T, f *farm) {
 		a := f.nodes["a"].m
 		for range sessions {
-			e, c := a.found("", owner.Changes{{Key: "k", Value: []byte("v")}})
+			e, c := a.found(owner.Changes{{Key: "k", Value: []byte("v")}})
 			a.end(e, c)
 		}
 		f.start("b")

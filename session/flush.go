@@ -36,14 +36,23 @@ func (s *Session) create(changes owner.Changes) (applied bool, err error) {
 		s.mu.Unlock()
 		a := m.wait(c)
 		s.mu.Lock()
-		switch {
-		case !a.handle:
-			m.table.drop(e)
-			e, c = m.found("", changes)
-			joined = false
-		case s.e != old: // another goroutine of this request was faster
-			m.end(e, c)
+		if s.over || s.e != old { // the request has ended, or another goroutine of it was faster
+			s.mu.Unlock()
+			if a.handle {
+				m.end(e, c)
+			} else {
+				m.table.drop(e)
+			}
+			s.mu.Lock()
+			if s.over {
+				return false, errOver
+			}
 			return false, nil
+		}
+		if !a.handle {
+			m.table.drop(e)
+			e, c = m.found(changes)
+			joined = false
 		}
 	}
 	if old != nil {
@@ -55,13 +64,10 @@ func (s *Session) create(changes owner.Changes) (applied bool, err error) {
 	return !joined, nil
 }
 
-// found makes a new session, of that id or one made up. The entry is held.
-func (m *Manager) found(id string, changes owner.Changes) (*entry, *call) {
-	if id == "" {
-		id = newID()
-	}
+// found makes a new session. The entry is held.
+func (m *Manager) found(changes owner.Changes) (*entry, *call) {
 	now := m.clock()
-	e := m.table.hold(id)
+	e := m.table.hold(newID())
 	c := m.newCall()
 	e.mu.Lock()
 	m.step(e, &owner.Event{Kind: owner.Create, Op: &c.op, Changes: changes, Expiry: owner.Expiry{
@@ -101,7 +107,7 @@ type newborn struct {
 // entry is held; of a call that joined, the answer is to be waited for.
 func (r *reborn) make(m *Manager, lost string, changes owner.Changes) (e *entry, c *call, joined bool) {
 	if lost == "" {
-		e, c = m.found("", changes)
+		e, c = m.found(changes)
 		return e, c, false
 	}
 	r.mu.Lock()
@@ -111,7 +117,7 @@ func (r *reborn) make(m *Manager, lost string, changes owner.Changes) (e *entry,
 		e, c = m.arrive(n.id, owner.Epoch{}, m.self)
 		return e, c, true
 	}
-	e, c = m.found("", changes)
+	e, c = m.found(changes)
 	if r.ids == nil {
 		r.ids = make(map[string]newborn)
 	}
