@@ -144,6 +144,7 @@ func (w *response) commit(complete bool) error {
 	if w.err = w.settle(complete); w.err != nil {
 		w.body = w.body[:0]
 		w.left = -1
+		describeNothing(w.Header())
 		http.Error(w.w, "The change of the session is not safe on another node; try again.", http.StatusServiceUnavailable)
 		return w.err
 	}
@@ -164,6 +165,23 @@ func (w *response) commit(complete bool) error {
 	}
 	_, err := w.pass(body)
 	return err
+}
+
+// describeNothing takes off what the handler said of a reply that does not
+// leave.
+func describeNothing(h http.Header) {
+	for name := range h {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			delete(h, name)
+		}
+	}
+	for _, name := range []string{
+		"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location", "Content-Range",
+		"Etag", "Expires", "Last-Modified", "Location", "Trailer", "Transfer-Encoding",
+	} {
+		h.Del(name)
+	}
+	h.Set("Cache-Control", "no-store")
 }
 
 // pass writes p after the head has left, but for what ends the reply.

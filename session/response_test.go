@@ -201,6 +201,10 @@ func TestResponseSettleFails(t *testing.T) {
 	t.Run("before the head", func(t *testing.T) {
 		srv := serveResponse(t, 8, func(int) error { return bad }, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "3")
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Header().Set("Cache-Control", "public, max-age=60")
+			w.Header().Set("Etag", `"1"`)
+			w.Header().Set("Vary", "Accept")
 			if _, err := io.WriteString(w, "ok, and done"); !errors.Is(err, bad) {
 				t.Errorf("Write = %v, want %v", err, bad)
 			}
@@ -212,6 +216,10 @@ func TestResponseSettleFails(t *testing.T) {
 		defer func() { _ = res.Body.Close() }()
 		if got, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusServiceUnavailable || bytes.Contains(got, []byte("ok")) {
 			t.Errorf("reply %d %q, want a 503 without what the handler wrote", res.StatusCode, got)
+		}
+		h := res.Header
+		if h.Get("Content-Encoding") != "" || h.Get("Etag") != "" || h.Get("Cache-Control") != "no-store" || h.Get("Vary") == "" {
+			t.Errorf("header %v, want nothing that describes the handler's body", h)
 		}
 	})
 	t.Run("at the end", func(t *testing.T) {
