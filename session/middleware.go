@@ -229,9 +229,9 @@ func (m *Manager) stamp(h http.Header, r *http.Request, s *Session) {
 		c.Value = value
 	}
 	h.Add("Set-Cookie", c.String())
-	if h.Get("Cache-Control") == "" {
-		h.Set("Cache-Control", `no-cache="Set-Cookie"`)
-	}
+	// Beside what the handler says: that a page is the same for all is not to
+	// make its cookie so, for any reply may be the one that changes the pair.
+	h.Add("Cache-Control", `no-cache="Set-Cookie"`)
 }
 
 // relink changes links that were handed out before the session was

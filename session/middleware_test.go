@@ -132,6 +132,19 @@ func TestCookieAttributes(t *testing.T) {
 	}
 }
 
+// A shared cache that may keep the page must not hand out the cookie (RFC 9111
+// 5.2.2.4).
+func TestCookieIsNotCached(t *testing.T) {
+	srv, _ := solo(t, Config{}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=60")
+		counting(w, r)
+	})
+	res, _ := fetch(t, client(t), srv.URL)
+	if got := strings.Join(res.Header["Cache-Control"], ", "); len(res.Cookies()) != 1 || got != `public, max-age=60, no-cache="Set-Cookie"` {
+		t.Errorf("%d cookies, Cache-Control: %s", len(res.Cookies()), got)
+	}
+}
+
 func TestCookieOverTLS(t *testing.T) {
 	srv, m := solo(t, Config{}, counting)
 	tlsSrv := httptest.NewTLSServer(m.Handler(http.HandlerFunc(counting)))
