@@ -177,7 +177,7 @@ func describeNothing(h http.Header) {
 	}
 	for _, name := range []string{
 		"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location", "Content-Range",
-		"Etag", "Expires", "Last-Modified", "Location", "Trailer", "Transfer-Encoding",
+		"ETag", "Expires", "Last-Modified", "Location", "Trailer", "Transfer-Encoding",
 	} {
 		h.Del(name)
 	}

@@ -203,7 +203,7 @@ func TestResponseSettleFails(t *testing.T) {
 			w.Header().Set("Content-Length", "3")
 			w.Header().Set("Content-Encoding", "gzip")
 			w.Header().Set("Cache-Control", "public, max-age=60")
-			w.Header().Set("Etag", `"1"`)
+			w.Header().Set("ETag", `"1"`)
 			w.Header().Set("Vary", "Accept")
 			if _, err := io.WriteString(w, "ok, and done"); !errors.Is(err, bad) {
 				t.Errorf("Write = %v, want %v", err, bad)
@@ -218,7 +218,7 @@ func TestResponseSettleFails(t *testing.T) {
 			t.Errorf("reply %d %q, want a 503 without what the handler wrote", res.StatusCode, got)
 		}
 		h := res.Header
-		if h.Get("Content-Encoding") != "" || h.Get("Etag") != "" || h.Get("Cache-Control") != "no-store" || h.Get("Vary") == "" {
+		if h.Get("Content-Encoding") != "" || h.Get("ETag") != "" || h.Get("Cache-Control") != "no-store" || h.Get("Vary") == "" {
 			t.Errorf("header %v, want nothing that describes the handler's body", h)
 		}
 	})
