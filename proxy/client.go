@@ -12,7 +12,7 @@ import (
 // A Client is what the pipeline knows of a client's connection beside its bytes.
 // It serves all requests of the connection, one after the other.
 type Client struct {
-	address  string
+	address  []byte // without the port; as text
 	forward  []byte // the lines about the client that members get
 	stopFlag *atomic.Bool
 }
@@ -33,7 +33,7 @@ func newClient(addr string, secure bool, stopping *atomic.Bool) *Client {
 		proto = "https"
 	}
 	return &Client{
-		address:  host,
+		address:  []byte(host),
 		forward:  []byte("X-Forwarded-For: " + host + "\r\nX-Forwarded-Proto: " + proto + "\r\n"),
 		stopFlag: stopping,
 	}
@@ -41,6 +41,10 @@ func newClient(addr string, secure bool, stopping *atomic.Bool) *Client {
 
 // clientOf describes the client of a request of net/http's server.
 func clientOf(r *http.Request) *Client { return newClient(r.RemoteAddr, r.TLS != nil, nil) }
+
+// clientAddr returns the address that the request came from, as text without a
+// port. It is valid until the exchange is given back.
+func (x *exchange) clientAddr() []byte { return x.from.address }
 
 func (c *Client) stopping() bool { return c.stopFlag != nil && c.stopFlag.Load() }
 

@@ -124,7 +124,7 @@ func (x *exchange) logRequest() {
 	}
 	e.Bytes("method", x.req.MethodName)
 	x.logPath(e)
-	e.Str("client", x.from.address).
+	e.Bytes("client", x.clientAddr()).
 		Int("status", x.status).
 		Int64("bytes", x.written).
 		Int("attempts", x.attempts).
