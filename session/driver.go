@@ -77,7 +77,11 @@ func (m *Manager) note(e *entry) {
 	if now == primary && e.role == primary && r.Epoch != e.epoch && slices.ContainsFunc(e.copies, func(c owner.Member) bool { return !r.HasCopy(c) }) {
 		m.stats.strikes.Add(1)
 	}
+	if r.Epoch != e.epoch || now != secondary {
+		e.orphan = false
+	}
 	e.epoch, e.copies = r.Epoch, r.Copies
+	defer m.weigh(e)
 	if now == e.role {
 		return
 	}
@@ -87,6 +91,22 @@ func (m *Manager) note(e *entry) {
 		e.buried = max(1, m.uptime())
 	}
 	e.role = now
+}
+
+// weigh counts the session among those that lack a copy, or not. e.mu must be
+// held.
+func (m *Manager) weigh(e *entry) {
+	switch lacks := e.lacks(); {
+	case lacks == e.lacking:
+	case lacks:
+		e.lacking = true
+		m.stats.lacking.Add(1)
+	default:
+		e.lacking = false
+		if m.stats.lacking.Add(-1) == 0 {
+			m.losses.tell()
+		}
+	}
 }
 
 // perform carries out one action. e.mu must be held.
@@ -270,6 +290,7 @@ func (m *Manager) living(name string) owner.Member {
 // counters are what [Manager.Stats] reads.
 type counters struct {
 	roles                                               [roles]atomic.Int64
+	lacking                                             atomic.Int64
 	created, ended, expired, lost, flagged, conflicts   atomic.Uint64
 	unprotected, flushes, updates, takes, grants        atomic.Uint64
 	strikes, notExecuted, failed, forged, garbage, sent atomic.Uint64

@@ -176,6 +176,7 @@ func (p peers) Open(c *peer.Conn) func() error {
 	l.conn, l.up, l.held, l.since, l.told, l.toldGone = c, false, nil, 0, false, false
 	met, era := l.met, l.era
 	l.mu.Unlock()
+	m.losses.back(l.id)
 	if met == 0 && m.fresh(l.id) {
 		era = math.MaxUint64
 	}

@@ -282,12 +282,16 @@ func (m *Manager) lost(ctx context.Context) (next time.Time) {
 // be dropped as if nobody waited.
 func (m *Manager) replace(ctx context.Context, p owner.Member, gone bool) {
 	pace := m.pace()
+	m.losses.begin(p)
+	back := false
+	defer func() { m.losses.end(p, !back && ctx.Err() == nil) }()
 	m.table.each(func(e *entry) bool {
 		e.mu.Lock()
-		back := m.links.get(p).connected()
+		back = m.links.get(p).connected()
 		if !back && (e.machine.Busy() || e.machine.Concerns(p)) {
 			m.step(e, &owner.Event{Kind: owner.PeerLost, Peer: p}, nil)
 			if r := e.machine.Record(); gone && e.role == secondary && r.Primary == p && r.Copies[0] == m.self {
+				e.orphan = true
 				m.step(e, &owner.Event{Kind: owner.Recover, Op: &m.newCall().op}, nil) // R14; nobody waits
 			}
 		}
@@ -341,7 +345,8 @@ func (m *Manager) forget(e *entry) {
 	}
 	m.stats.roles[e.role].Add(-1)
 	e.machine, e.role, e.buried, e.heard = owner.Machine{}, nothing, 0, 0
-	e.epoch, e.copies = owner.Epoch{}, nil
+	e.epoch, e.copies, e.orphan = owner.Epoch{}, nil, false
+	m.weigh(e)
 }
 
 // outlived reports whether a tombstone can be forgotten: no cookie of its

@@ -65,6 +65,7 @@ type Manager struct {
 	reignBoot uint32 // of the reigns of this process: boots of two names may be equal, these are not
 	stats     counters
 	timers    *timers
+	losses    *losses
 	reborn    reborn
 	works     sync.Pool // of *work
 	scratches sync.Pool // of *cookie.Scratch
@@ -111,7 +112,7 @@ func New(cfg Config) (*Manager, error) {
 		rewriting: cfg.URLRewriting, idleTimeout: cfg.IdleTimeout, lifetime: cfg.Lifetime, sweepInterval: cfg.SweepInterval, joinTimeout: cfg.JoinTimeout,
 		placement: cfg.Placement, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, onConflict: cfg.OnConflict, now: cfg.Now, log: cfg.Log,
 		ackTimeout: cfg.AckTimeout, reignBoot: reignBoot(self),
-		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(), closed: make(chan struct{}), listed: map[peer.ID]listing{},
+		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(), losses: newLosses(), closed: make(chan struct{}), listed: map[peer.ID]listing{},
 		works:     sync.Pool{New: func() any { return new(work) }},
 		scratches: sync.Pool{New: func() any { return new(cookie.Scratch) }},
 		bodies:    sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }},

@@ -20,6 +20,8 @@ type entry struct {
 	heard   int64 // when an access was last heard of, in milliseconds of Config.Now
 	buried  int64 // when the tombstone came, in milliseconds of Manager.uptime; 0 without
 	role    role
+	orphan  bool           // its primary is gone, and this member is the first in line
+	lacking bool           // counted in counters.lacking
 	era     uint64         // Manager.era when the pair changed last
 	epoch   owner.Epoch    // of the record, as it was after the last step
 	copies  []owner.Member // likewise

@@ -175,6 +175,18 @@ func (m *Machine) Busy() bool { return m.ops != nil }
 // the primary.
 func (m *Machine) Acknowledged() bool { return m.acked() >= m.rec.Version }
 
+// Copied returns how many secondaries are known to hold a record of the present
+// epoch. It says nothing on a member that is not the primary.
+func (m *Machine) Copied() int {
+	n := 0
+	for _, v := range m.acks {
+		if v > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // acked is the version that all copies hold in this epoch.
 func (m *Machine) acked() uint64 {
 	low := ^uint64(0)
