@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,9 @@ type loop struct {
 	buf     []byte
 }
 
-func newLoop(tb testing.TB, access zerolog.Logger, body int) *loop {
+// newLoop starts it with cfg, which gets workers and keys. The request has lines
+// besides its own.
+func newLoop(tb testing.TB, cfg proxy.Config, lines string, body int) *loop {
 	tb.Helper()
 	reply := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nDate: Mon, 30 Nov 2026 00:00:00 GMT\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", body, strings.Repeat("x", body))
 	var text strings.Builder
@@ -46,7 +49,8 @@ func newLoop(tb testing.TB, access zerolog.Logger, body int) *loop {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p, err := proxy.New(proxy.Config{Workers: file, Codec: codec, Access: access})
+	cfg.Workers, cfg.Codec = file, codec
+	p, err := proxy.New(cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -75,7 +79,7 @@ func newLoop(tb testing.TB, access zerolog.Logger, body int) *loop {
 	}
 	l := &loop{
 		client:  client,
-		request: []byte("GET /counter?x=1 HTTP/1.1\r\nHost: shop.test\r\nUser-Agent: test\r\nAccept: */*\r\nCookie: lang=en; JSESSIONID=" + session + "\r\n\r\n"),
+		request: []byte("GET /counter?x=1 HTTP/1.1\r\nHost: shop.test\r\nUser-Agent: test\r\nAccept: */*\r\n" + lines + "Cookie: lang=en; JSESSIONID=" + session + "\r\n\r\n"),
 		buf:     make([]byte, len(reply)),
 		want:    len(reply),
 	}
@@ -131,11 +135,24 @@ func (l *loop) exchange(tb testing.TB) {
 
 // The gate of design 6: one proxied request, kept connections, 128 B reply, a
 // signed cookie that is verified, costs no allocation; with the access log on or
-// off.
+// off; behind a trusted proxy whose lines are read and continued.
 func TestAllocations(t *testing.T) {
-	for name, access := range map[string]zerolog.Logger{"silent": {}, "logged": zerolog.New(io.Discard)} {
-		t.Run(name, func(t *testing.T) {
-			l := newLoop(t, access, 128)
+	logged := zerolog.New(io.Discard)
+	trusting := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}
+	tests := []struct {
+		name  string
+		cfg   proxy.Config
+		lines string
+	}{
+		{"silent", proxy.Config{}, ""},
+		{"logged", proxy.Config{Access: logged}, ""},
+		{"forged", proxy.Config{Access: logged}, "X-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\n"},
+		{"X-Forwarded-For", proxy.Config{Access: logged, TrustedNetworks: trusting}, "X-Forwarded-For: 1.2.3.4, 2001:db8::1, 10.0.0.1\r\nX-Forwarded-Proto: https\r\n"},
+		{"Forwarded", proxy.Config{Access: logged, TrustedNetworks: trusting}, "Forwarded: for=1.2.3.4;host=\"a:1\", for=\"[2001:db8::1]:80\";proto=https\r\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLoop(t, tt.cfg, tt.lines, 128)
 			for range 100 {
 				l.exchange(t)
 			}
@@ -149,7 +166,7 @@ func TestAllocations(t *testing.T) {
 func BenchmarkProxy(b *testing.B) {
 	for _, body := range []int{128, 10 << 10} {
 		b.Run(fmt.Sprintf("body=%d", body), func(b *testing.B) {
-			l := newLoop(b, zerolog.Logger{}, body)
+			l := newLoop(b, proxy.Config{}, "", body)
 			b.ReportAllocs()
 			b.SetBytes(int64(body))
 			for b.Loop() {

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 
 	"github.com/understudy-lb/understudy/cookie"
@@ -12,39 +14,45 @@ import (
 // A Client is what the pipeline knows of a client's connection beside its bytes.
 // It serves all requests of the connection, one after the other.
 type Client struct {
-	address  []byte // without the port; as text
-	forward  []byte // the lines about the client that members get
+	addr     netip.Addr // zero if it has none, as on a Unix socket
+	address  []byte     // its text, for logs and lists
+	proto    []byte     // http or https
+	lines    []byte     // X-Forwarded-For and -Proto of it alone
+	element  []byte     // the parameter for of Forwarded
+	trusted  bool       // it is a proxy whose word is believed
 	stopFlag *atomic.Bool
 }
 
 // NewClient describes a connection from addr, over TLS if secure. Once stopping,
 // which may be nil, is true, each reply is the last one on its connection.
-func NewClient(addr net.Addr, secure bool, stopping *atomic.Bool) *Client {
-	return newClient(addr.String(), secure, stopping)
+func (p *Proxy) NewClient(addr net.Addr, secure bool, stopping *atomic.Bool) *Client {
+	return p.newClient(addr.String(), secure, stopping)
 }
 
-func newClient(addr string, secure bool, stopping *atomic.Bool) *Client {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		host = addr
+func (p *Proxy) newClient(addr string, secure bool, stopping *atomic.Bool) *Client {
+	c := &Client{stopFlag: stopping, proto: []byte("http")}
+	if ap, err := netip.ParseAddrPort(addr); err == nil {
+		c.addr = ap.Addr().Unmap().WithZone("")
+		c.address = c.addr.AppendTo(nil)
+		c.trusted = p.trusted.contain(c.addr)
+	} else {
+		c.address = []byte("unknown")
 	}
-	proto := "http"
 	if secure {
-		proto = "https"
+		c.proto = []byte("https")
 	}
-	return &Client{
-		address:  []byte(host),
-		forward:  []byte("X-Forwarded-For: " + host + "\r\nX-Forwarded-Proto: " + proto + "\r\n"),
-		stopFlag: stopping,
+	c.lines = fmt.Appendf(nil, "X-Forwarded-For: %s\r\nX-Forwarded-Proto: %s\r\n", c.address, c.proto)
+	c.element = fmt.Appendf(nil, "for=%s", c.address)
+	if c.addr.Is6() {
+		c.element = fmt.Appendf(nil, `for="[%s]"`, c.address)
 	}
+	return c
 }
 
 // clientOf describes the client of a request of net/http's server.
-func clientOf(r *http.Request) *Client { return newClient(r.RemoteAddr, r.TLS != nil, nil) }
-
-// clientAddr returns the address that the request came from, as text without a
-// port. It is valid until the exchange is given back.
-func (x *exchange) clientAddr() []byte { return x.from.address }
+func (p *Proxy) clientOf(r *http.Request) *Client {
+	return p.newClient(r.RemoteAddr, r.TLS != nil, nil)
+}
 
 func (c *Client) stopping() bool { return c.stopFlag != nil && c.stopFlag.Load() }
 
@@ -83,6 +91,7 @@ func (p *Proxy) give(x *exchange) {
 		x.two.reset()
 	}
 	x.from, x.in, x.out = nil, nil, nil
+	x.origin.used, x.origin.hop = 0, hop{}
 	x.lb, x.ref, x.want, x.round = nil, cookie.Reference{}, balance.Request{}, balance.Round{}
 	x.rounds, x.attempts, x.resends = 0, 0, 0
 	x.failure, x.cause, x.lost, x.busy, x.spare = failNone, nil, false, false, false

@@ -53,6 +53,8 @@ type exchange struct {
 	one  client1
 	two  client2
 
+	origin origin
+
 	// What the request is sent as: head, and body as far as it was read and is
 	// kept. It can be written to one member after another.
 	msg     http1.Out

@@ -13,8 +13,9 @@ import "github.com/understudy-lb/understudy/proxy/http1"
 
 // dropRequest marks the lines of a request that a member does not get.
 // keepExpect says that the client's Expect goes on to the member, which is the
-// case if nobody has read the body yet.
-func dropRequest(r *http1.Request, keepExpect bool) {
+// case if nobody has read the body yet. trusted says that the request comes from
+// a proxy in front whose word counts.
+func dropRequest(r *http1.Request, keepExpect, trusted bool) {
 	for i := range r.Lines {
 		l := &r.Lines[i]
 		switch l.Name {
@@ -30,14 +31,14 @@ func dropRequest(r *http1.Request, keepExpect bool) {
 			l.Drop = true
 		case http1.NameForwarded, http1.NameXForwardedFor, http1.NameXForwardedHost,
 			http1.NameXForwardedPort, http1.NameXForwardedProto, http1.NameXRealIP:
-			// What anybody can claim is not passed on beside what we know
-			// (peers.md B37).
+			// Written anew, by forwarded.go: what anybody can claim is not passed
+			// on beside what we know (peers.md B37).
 			l.Drop = true
 		case http1.NameNotExecuted:
 			l.Drop = true
 		case http1.NameOther:
 			name := r.FieldName(i)
-			l.Drop = internal(name) || forwarded(name) || l.Nominated
+			l.Drop = internal(name) || claim(name, trusted) || l.Nominated
 		default:
 			l.Drop = l.Name.HopByHop() || l.Nominated && !endToEnd(l.Name)
 		}
@@ -92,10 +93,12 @@ func internal(name []byte) bool {
 	return len(name) >= len(prefix) && http1.EqualFold(name[:len(prefix)], prefix)
 }
 
-// forwarded reports whether name is one more way to claim where a request came
-// from: X-Forwarded-Prefix, -Server, -Ssl and the like.
-func forwarded(name []byte) bool {
+// claim reports whether name is one more way to claim where a request came from.
+// X-Forwarded-Prefix, -Server, -Ssl and the like are what a trusted proxy may say.
+func claim(name []byte, trusted bool) bool {
 	const prefix = "x-forwarded-"
-	return len(name) >= len(prefix) && http1.EqualFold(name[:len(prefix)], prefix) ||
-		http1.EqualFold(name, "true-client-ip")
+	if len(name) >= len(prefix) && http1.EqualFold(name[:len(prefix)], prefix) {
+		return !trusted
+	}
+	return http1.EqualFold(name, "true-client-ip")
 }

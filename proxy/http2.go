@@ -35,7 +35,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &x.two
 	c.w, c.r = w, r
 	x.in, x.out = c, c
-	x.from = clientOf(r)
+	x.from = p.clientOf(r)
 	if err := c.parse(); err != nil {
 		x.start = time.Now()
 		x.failure, x.cause, x.status = failClient, err, http.StatusBadRequest

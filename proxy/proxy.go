@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,6 +56,13 @@ type Config struct {
 	// If zero, it is 10 seconds.
 	HeadTimeout time.Duration
 
+	// TrustedNetworks are where proxies stand that requests come through: what
+	// they say of the client in X-Forwarded-For, -Proto, -Host, -Port and
+	// Forwarded is believed and continued. Such a proxy must not let a client's
+	// X-Forwarded-For pass as it is. If empty, nobody is believed: these lines
+	// are dropped, and replaced by what the proxy sees itself.
+	TrustedNetworks []netip.Prefix
+
 	// Limits bounds the messages of clients and members.
 	Limits http1.Limits
 
@@ -87,6 +96,7 @@ type Proxy struct {
 	write     time.Duration
 	headTime  time.Duration
 	limits    http1.Limits
+	trusted   networks
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	log       zerolog.Logger
 	access    zerolog.Logger
@@ -120,6 +130,7 @@ func New(cfg Config) (*Proxy, error) {
 		maxResend: cmp.Or(cfg.MaxResend, defaultMaxResend), maxBody: cfg.MaxBody,
 		body: cmp.Or(cfg.BodyTimeout, defaultBodyTimeout), write: cmp.Or(cfg.WriteTimeout, defaultWriteTimeout),
 		headTime: cmp.Or(cfg.HeadTimeout, defaultHeadTimeout),
+		trusted:  slices.Clone(cfg.TrustedNetworks),
 		log:      cfg.Log, access: cfg.Access,
 		bufs:    http1.NewBuffers(http1.BuffersConfig{Big: maxKept}),
 		started: time.Now(),
@@ -153,6 +164,7 @@ func (p *Proxy) Close() {
 // of the request is in x.req.
 func (x *exchange) serve() {
 	x.start = time.Now()
+	x.locate()
 	x.want.Round = &x.round
 	to := nextMember
 	if x.failure = x.refusal(); x.failure == failNone {

@@ -59,7 +59,7 @@ const minPiece = 32 << 10
 // writeHead writes the head of the request as every member gets it.
 func (x *exchange) writeHead(expect bool) {
 	r, o := &x.req, &x.msg
-	dropRequest(r, expect)
+	dropRequest(r, expect, x.origin.trusted)
 	o.RequestLine(r)
 	if r.Form == http1.FormAbsolute || len(r.Host) == 0 {
 		o.Field("Host", r.Host)
@@ -69,9 +69,6 @@ func (x *exchange) writeHead(expect bool) {
 	if r.TETrailers {
 		o.RawString("TE: trailers\r\nConnection: TE\r\n") // RFC 9110 section 10.1.4
 	}
-	o.Raw(x.from.forward)
-	if len(r.Host) > 0 {
-		o.Field("X-Forwarded-Host", r.Host)
-	}
+	x.writeOrigin()
 	o.EndHead()
 }

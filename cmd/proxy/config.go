@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"time"
 )
 
@@ -25,6 +26,8 @@ type serveConfig struct {
 	ClusterKey string   `placeholder:"FILE"                                  help:"Key file that protects gossip, and session cookies unless --cookie-keys is given."`
 	AdminToken string   `placeholder:"FILE"                                  help:"File with the token that /debug/pprof/ asks for if --admin is not on loopback."`
 	Config     string   `placeholder:"FILE"                                  help:"YAML file with more of these settings."`
+
+	TrustedNetworks []netip.Prefix `placeholder:"CIDR" help:"Networks of the proxies in front whose X-Forwarded-* and Forwarded are believed; by default nobody's are."`
 
 	AccessLog   string        `default:"off" placeholder:"FILE"             help:"Where the access log goes, one JSON line a request: a file, \"-\" for standard output, or \"off\"."`
 	IdleTimeout time.Duration `default:"60s"                               help:"How long a client's connection may be idle."`

@@ -72,7 +72,8 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 		return nil, err
 	}
 	s.proxy, err = proxy.New(proxy.Config{
-		Workers: file, Codec: codec, HeadTimeout: cfg.HeadTimeout, MaxBody: cfg.MaxBody, Log: s.log, Access: access,
+		Workers: file, Codec: codec, HeadTimeout: cfg.HeadTimeout, MaxBody: cfg.MaxBody, TrustedNetworks: cfg.TrustedNetworks,
+		Log: s.log, Access: access,
 	})
 	if err != nil {
 		return nil, err

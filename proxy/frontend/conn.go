@@ -58,7 +58,7 @@ func (c *conn) serve() {
 // has been handed on.
 func (c *conn) requests(wire *http1.Conn) (kept bool) {
 	s := c.s
-	client := proxy.NewClient(c.nc.RemoteAddr(), false, &s.last)
+	client := s.proxy.NewClient(c.nc.RemoteAddr(), false, &s.last)
 	for wait := s.head; ; wait = s.idle {
 		wire.SetReadTimeout(wait)
 		if err := wire.Await(); err != nil || !c.state.CompareAndSwap(idle, busy) {

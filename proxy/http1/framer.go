@@ -27,7 +27,7 @@ func (f *framer) transferEncoding(v []byte) *Error {
 	case EqualFold(v, "chunked"):
 		f.chunked = true
 		return nil
-	case allToken(v) && !containsFold(v, "chunked") && !EqualFold(v, "identity"):
+	case IsToken(v) && !containsFold(v, "chunked") && !EqualFold(v, "identity"):
 		return errCodingOther
 	}
 	return errCoding

@@ -197,7 +197,7 @@ func (h *Head) connection(i int, o *options, names *int) *Error {
 			return nil
 		}
 		list = rest
-		if !allToken(item) {
+		if !IsToken(item) {
 			return errConnection
 		}
 		switch {

@@ -195,7 +195,7 @@ func (r *Request) requestLine(line []byte) *Error {
 	if sp < 0 {
 		return errRequestLine
 	}
-	if sp > maxMethod || !allToken(line[:sp]) {
+	if sp > maxMethod || !IsToken(line[:sp]) {
 		return errMethod
 	}
 	r.Method = lookupMethod(line[:sp])

@@ -15,7 +15,8 @@ func isToken(c byte) bool {
 	return c < 128 && uint64(tokenHigh)>>(c-64)&1 != 0
 }
 
-func allToken(b []byte) bool {
+// IsToken reports whether b is a token (RFC 9110 section 5.6.2).
+func IsToken(b []byte) bool {
 	for _, c := range b {
 		if !isToken(c) {
 			return false

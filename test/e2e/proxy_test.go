@@ -277,6 +277,36 @@ func TestOrderlyStop(t *testing.T) {
 	}
 }
 
+// TestTrustedNetworks: the address in the access log is the one that a proxy in
+// front tells, if --trusted-networks has that proxy.
+func TestTrustedNetworks(t *testing.T) {
+	s := newStage(t, "a")
+	workers := s.workers("a")
+	ask := func(p *proxyProcess) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.listen+"/peek", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Forwarded-For", "127.9.9.9, 203.0.113.7")
+		res, err := quick.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+	}
+	trusting := s.proxy(workers, false, "--access-log", "-", "--trusted-networks", "fd00::/8,127.0.0.0/8")
+	ask(trusting)
+	s.wait("the log has the client's address", func() bool {
+		return strings.Contains(trusting.out.String(), `"client":"203.0.113.7"`)
+	})
+	wary := s.proxy(workers, false, "--access-log", "-")
+	ask(wary)
+	s.wait("the log has the peer's address", func() bool {
+		return strings.Contains(wary.out.String(), `"client":"127.0.0.1"`)
+	})
+}
+
 // metric reads one sample of a metrics page, 0 if it is not there.
 func metric(t *testing.T, admin, sample string) float64 {
 	t.Helper()

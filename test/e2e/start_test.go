@@ -59,6 +59,7 @@ func TestWrongStart(t *testing.T) {
 		{"admin port taken", proxyBinary, []string{"serve", "--workers", file("good.properties", good), "--listen", "127.0.0.1:0", "--admin", taken.Addr().String()}, taken.Addr().String()},
 		{"key file is not there", proxyBinary, serve(file("good.properties", good), "--cluster-key", filepath.Join(dir, "none.key")), "none.key"},
 		{"key is short", proxyBinary, serve(file("good.properties", good), "--cookie-keys", file("short.key", "# ok\nabcdef\n")), "short.key:2: "},
+		{"trusted network that is none", proxyBinary, serve(file("good.properties", good), "--trusted-networks", "10.0.0.0/8,10.1"), "--trusted-networks"},
 		{"open gossip without key", proxyBinary, serve(file("good.properties", good), "--gossip", "0.0.0.0:0"), "--cluster-key"},
 
 		{"no name", appnodeBinary, []string{}, "--name"},
