@@ -34,7 +34,7 @@ type Cluster struct {
 	self   entry
 	asking map[string]bool // rivals that are being asked, by id
 
-	updating sync.Mutex // one SetState at a time; held for no I/O
+	updating sync.Mutex // one change of self at a time; held for no I/O
 
 	ending  sync.Mutex // guards the following; held while leaving and closing
 	hasLeft bool
@@ -62,7 +62,7 @@ func start(cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	self := entry{Member: cfg.Self, start: time.Now().UnixMilli()}
-	self.Gossip = advertise.String()
+	self.Gossip, self.Restored = advertise.String(), Restored{}
 	if _, err := encodeMeta(self); err != nil {
 		_, _ = ln.Close(), pc.Close()
 		return nil, fmt.Errorf("Config.Self: %w", err)
@@ -120,13 +120,31 @@ func (c *Cluster) Self() Member { return c.entry().Member }
 
 // SetState tells the others that this member is in another state. It does not
 // wait for them.
-func (c *Cluster) SetState(s State) {
+func (c *Cluster) SetState(s State) { c.tell(func(self *entry) { self.State = s }) }
+
+// SetRestored tells the others from which lost boots (name#boot, latest first)
+// the sessions of this member have recovered: see [Restored]. Only the first
+// eight are told. It does not wait for anybody.
+func (c *Cluster) SetRestored(boots []string) {
+	var r Restored
+	for i := range min(len(boots), len(r)) {
+		r[i] = digestOf(boots[i])
+	}
+	c.tell(func(self *entry) { self.Restored = r })
+}
+
+// tell changes what this member says of itself, and gossips it.
+func (c *Cluster) tell(change func(self *entry)) {
 	c.updating.Lock()
 	defer c.updating.Unlock()
 	c.mu.Lock()
-	c.self.State = s
+	before := c.self
+	change(&c.self)
 	self := c.self
 	c.mu.Unlock()
+	if self == before {
+		return
+	}
 	c.view.alive(self)
 	update(c.ml)
 }

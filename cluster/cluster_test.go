@@ -297,6 +297,38 @@ func TestLeaveEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// What a member says of lost boots reaches the others (D8), who are told of it
+// and do not log it.
+func TestSetRestored(t *testing.T) {
+	bubble(t, func(w *world) {
+		a := w.start("a", ipA)
+		b := w.start("b", ipB, gossipAt(ipA))
+		w.meet(2*time.Second, a, b)
+		c := Member{Name: "c", Boot: 9}
+		seen := func() Restored {
+			for _, m := range b.Members() {
+				if m.Name == "a" {
+					return m.Restored
+				}
+			}
+			return Restored{}
+		}
+		a.SetRestored([]string{c.ID(), "d#1"})
+		w.within(time.Second, "b knows of c", func() bool { return seen()[0] == c.Digest() && seen()[1] != 0 && seen()[2] == 0 })
+		if b.log.contains("changed") {
+			t.Error("b has logged it")
+		}
+		many := make([]string, maxRestored+1)
+		for i := range many {
+			many[i] = Member{Name: "x", Boot: uint32(i)}.ID()
+		}
+		a.SetRestored(many)
+		w.within(time.Second, "b knows of the first eight", func() bool { return seen()[maxRestored-1] == digestOf("x#7") })
+		a.SetRestored(nil) // c is back
+		w.within(time.Second, "b knows of none", func() bool { return seen() == Restored{} })
+	})
+}
+
 func TestSetState(t *testing.T) {
 	bubble(t, func(w *world) {
 		a := w.start("a", ipA)

@@ -9,8 +9,9 @@
 //
 // [New] listens and asks the members behind Config.Join for the state of the
 // cluster, again and again while one of them is missing; names are resolved at
-// each try. What it says of itself (addresses, machine, groups, state) goes with
-// the gossip about it, in at most 512 bytes.
+// each try. What it says of itself (addresses, machine, groups, state, and from
+// whose loss its sessions have recovered) goes with the gossip about it, in at
+// most 512 bytes.
 //
 // # A member goes
 //

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -69,11 +70,37 @@ type Member struct {
 
 	// Proxy marks a member that only watches and holds no sessions.
 	Proxy bool
+
+	// Restored are the lost boots that its sessions have recovered from. It is
+	// told by [Cluster.SetRestored].
+	Restored Restored
 }
 
 // ID returns name#boot, by which the inside of the cluster knows the member
 // (D12).
 func (m Member) ID() string { return m.Name + "#" + strconv.FormatUint(uint64(m.Boot), 10) }
+
+// Digest returns the number by which [Restored] names this boot.
+func (m Member) Digest() Digest { return digestOf(m.ID()) }
+
+// A Digest is a boot in eight bytes: the first eight of the SHA-256 of its ID,
+// and never zero.
+type Digest uint64
+
+func digestOf(id string) Digest {
+	sum := sha256.Sum256([]byte(id))
+	return max(1, Digest(binary.BigEndian.Uint64(sum[:])))
+}
+
+// Restored are boots that were lost, latest first, zero where there are fewer:
+// each session that the member holds has as many holders again as it is to have,
+// none of them one of these. A member that does not name a boot has not noticed
+// that it is lost, is still at work, cannot place all copies, or has noticed
+// that the boot is back (design D8).
+type Restored [maxRestored]Digest
+
+// maxRestored bounds what a member tells of the past.
+const maxRestored = 8
 
 // parseID is the inverse of Member.ID.
 func parseID(id string) (name string, boot uint32, err error) {
@@ -121,15 +148,17 @@ func checkName(name string) error {
 //	start    8 bytes, big endian: milliseconds since 1970
 //	HTTP, Replication, Machine, Group, SecondaryGroup: each 1 byte of length
 //	         and that many bytes
+//	Restored: 1 byte, how many, and 8 bytes for each
 //
-// A later version may add fields at the end, which this one skips. A change of
-// what is here raises metaVersion.
+// The last field may be missing. A later version may add fields at the end, which
+// this one skips. A change of what is here raises metaVersion.
 const (
 	metaVersion = 1
 	metaProxy   = 1 << 0
 
-	metaFixed = 11  // bytes before the strings
-	metaMax   = 512 // bytes: what memberlist carries
+	metaFixed = 11                          // bytes before the strings
+	metaMax   = 512                         // bytes: what memberlist carries
+	metaHead  = metaMax - 1 - 8*maxRestored // bytes before Restored, which must always fit
 )
 
 // An entry is a member with what only this package wants to know.
@@ -170,8 +199,16 @@ func encodeMeta(e entry) ([]byte, error) {
 		b = append(append(b, byte(len(f.value))), f.value...)
 		fmt.Fprintf(&sizes, ", %s %d", f.name, len(f.value))
 	}
-	if len(b) > metaMax {
-		return nil, fmt.Errorf("what the member announces has %d bytes, want at most %d%s", len(b), metaMax, &sizes)
+	if len(b) > metaHead {
+		return nil, fmt.Errorf("what the member announces has %d bytes, want at most %d%s", len(b), metaHead, &sizes)
+	}
+	n := 0
+	for n < maxRestored && e.Restored[n] != 0 {
+		n++
+	}
+	b = append(b, byte(n))
+	for _, d := range e.Restored[:n] {
+		b = binary.BigEndian.AppendUint64(b, uint64(d))
 	}
 	return b, nil
 }
@@ -228,7 +265,28 @@ func decodeMeta(id, gossip string, meta []byte) (entry, error) {
 			return entry{}, fmt.Errorf("%s: %w", f.name, err)
 		}
 	}
-	return e, nil
+	if len(meta)-len(rest) > metaHead {
+		return entry{}, fmt.Errorf("metadata has %d bytes of text, want at most %d", len(meta)-len(rest), metaHead)
+	}
+	e.Restored, err = decodeRestored(rest)
+	return e, err
+}
+
+// decodeRestored reads the field that b begins with.
+func decodeRestored(b []byte) (r Restored, err error) {
+	if len(b) == 0 {
+		return Restored{}, nil // an older version: it says of no boot that it has recovered
+	}
+	n := int(b[0])
+	if n > maxRestored || len(b) < 1+8*n {
+		return Restored{}, fmt.Errorf("metadata names %d restored boots in %d bytes, want at most %d", n, len(b)-1, maxRestored)
+	}
+	for i := range n {
+		if r[i] = Digest(binary.BigEndian.Uint64(b[1+8*i:])); r[i] == 0 {
+			return Restored{}, errors.New("metadata names a restored boot 0")
+		}
+	}
+	return r, nil
 }
 
 // checkAddress tells what is wrong with a host:port that somebody announces.

@@ -12,6 +12,7 @@ func sample() entry {
 		Member: Member{
 			Name: "a", Boot: 7, Gossip: "10.0.0.1:7946", HTTP: "10.0.0.1:8080", Replication: "[fd00::1]:7070",
 			Machine: "m1", Group: "Rack Ä", SecondaryGroup: "g2", State: Draining, Proxy: true,
+			Restored: Restored{digestOf("b#1"), digestOf("c#1")},
 		},
 		start: 1_800_000_000_123,
 	}
@@ -35,9 +36,9 @@ func TestMetaRoundTrip(t *testing.T) {
 
 // TestMetaOnTheWire pins the format: members of two versions run side by side.
 func TestMetaOnTheWire(t *testing.T) {
-	e := entry{Member: Member{Name: "a", Boot: 1, HTTP: "h:1", Machine: "m", State: Running, Proxy: true}, start: 0x0102030405060708}
+	e := entry{Member: Member{Name: "a", Boot: 1, HTTP: "h:1", Machine: "m", State: Running, Proxy: true, Restored: Restored{0x1122334455667788}}, start: 0x0102030405060708}
 	b, err := encodeMeta(e)
-	if want := "0101010102030405060708" + "03683a31" + "00" + "016d" + "00" + "00"; err != nil || hex.EncodeToString(b) != want {
+	if want := "0101010102030405060708" + "03683a31" + "00" + "016d" + "00" + "00" + "01" + "1122334455667788"; err != nil || hex.EncodeToString(b) != want {
 		t.Errorf("encodeMeta = %x, %v; want %s", b, err, want)
 	}
 }
@@ -46,8 +47,11 @@ func TestLargestMeta(t *testing.T) {
 	e := sample()
 	e.Name = strings.Repeat("n", maxName)
 	e.HTTP, e.Replication = strings.Repeat("h", 60)+":65535", strings.Repeat("r", 60)+":65535"
-	e.Machine, e.Group = strings.Repeat("m", 120), strings.Repeat("g", 120)
-	e.SecondaryGroup = strings.Repeat("s", metaMax-metaFixed-5-132-240)
+	e.Machine, e.Group = strings.Repeat("m", 113), strings.Repeat("g", 100)
+	e.SecondaryGroup = strings.Repeat("s", metaHead-metaFixed-5-132-213)
+	for i := range e.Restored {
+		e.Restored[i] = Digest(1 + i)
+	}
 	b, err := encodeMeta(e)
 	if err != nil || len(b) != metaMax {
 		t.Fatalf("encodeMeta gives %d bytes, %v; want %d", len(b), err, metaMax)
@@ -76,6 +80,10 @@ func TestDecodeMetaRefuses(t *testing.T) {
 		return b
 	}
 	const ok = "10.0.0.1:7946"
+	head := good[:len(good)-1-2*8] // what an older version says
+	if e, err := decodeMeta("a#7", ok, head); err != nil || e.Restored != (Restored{}) {
+		t.Errorf("of an older version: %+v, %v; want a member without Restored", e, err)
+	}
 	tests := []struct {
 		name       string
 		id, gossip string
@@ -103,6 +111,9 @@ func TestDecodeMetaRefuses(t *testing.T) {
 		{"replication port too large", "a#7", ok, with(func(e *entry) { e.Replication = "h:65536" })},
 		{"machine that is no text", "a#7", ok, with(func(e *entry) { e.Machine = "\xff" })},
 		{"group with a control character", "a#7", ok, with(func(e *entry) { e.Group = "\x1b[2J" })},
+		{"more restored boots than there can be", "a#7", ok, append(bytes.Clone(head), append([]byte{9}, bytes.Repeat([]byte{1}, 72)...)...)},
+		{"fewer restored boots than it says", "a#7", ok, append(bytes.Clone(head), 2, 1, 2, 3, 4, 5, 6, 7, 8)},
+		{"a restored boot 0", "a#7", ok, append(bytes.Clone(head), 1, 0, 0, 0, 0, 0, 0, 0, 0)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -139,7 +139,9 @@ func (v *view) alive(e entry) (conflict bool) {
 	case old.State != e.State:
 		v.record(e.State.String(), e, "")
 	default:
-		v.record("changed", e, "")
+		if old.Restored = e.Restored; old != e {
+			v.record("changed", e, "")
+		}
 	}
 	v.publish()
 	for _, other := range v.living {
