@@ -51,7 +51,7 @@
 //	R13  strike a copy                                 strike, away, peerDown, refused
 //	R14  recover without a request                     the event Recover
 //	R15  invalidate                                    bury, adopt, inter
-//	R16  drain                                         the event Recover, at who is to take over
+//	R16  drain                                         the event Recover, at who is to take over; relocate
 //	R17  drop superfluous copies that a search found   drop, yieldTo
 //
 // Of the connections (C1 to C6) the driver sees to the order of messages and

@@ -170,6 +170,29 @@ func (s *step) replaceCopy(x Member) {
 	}
 }
 
+// relocate has another member hold the copy that x holds. What x has stays there
+// until the new copy is acknowledged: it is told of the new pair at once, asks
+// when it sees that it is not in it, and is answered then (postpone).
+func (s *step) relocate(x Member) {
+	m := s.m
+	if !s.primary() || !m.rec.HasCopy(x) {
+		return
+	}
+	var keep []Member
+	for _, c := range m.rec.Copies {
+		if c != x {
+			keep = append(keep, c)
+		}
+	}
+	if len(s.candidates(keep, x)) == len(keep) {
+		return
+	}
+	s.strike(x)
+	if s.connected(x) {
+		s.introduce(x)
+	}
+}
+
 // away is R13 for a copy that cannot be reached.
 func (s *step) away(x Member) {
 	if s.connected(x) || s.returning(x) {

@@ -284,6 +284,8 @@ func (s *step) handle(ev *Event) {
 	case PeerLost:
 		s.peerDown(ev.Peer)
 		s.replaceCopy(ev.Peer)
+	case Relocate:
+		s.relocate(ev.Peer)
 	case PeerAway:
 		s.away(ev.Peer)
 	case PromiseOver:

@@ -53,7 +53,7 @@ func TestRandom(t *testing.T) {
 		w.count(total)
 	}
 	t.Logf("%d sequences: %v", runs, total)
-	for _, k := range []string{"served", "flagged", "lost", "ended", "not executed", "failed", "conflicts", "died", "forwards", "refused"} {
+	for _, k := range []string{"served", "flagged", "lost", "ended", "not executed", "failed", "conflicts", "died", "forwards", "refused", "relocated"} {
 		if total[k] == 0 {
 			t.Errorf("no sequence had any %q: the walk does not reach what it is to check", k)
 		}
@@ -73,6 +73,7 @@ func (w *world) count(total map[string]int) {
 	}
 	total["conflicts"] += len(w.conflicts)
 	total["died"] += w.died
+	total["relocated"] += w.relocated
 	total["forwards"] += w.sent[Forwarded]
 	total["refused"] += w.sent[Refused]
 	total["grants"] += w.sent[Grant]
@@ -166,6 +167,14 @@ func (g *walker) event() bool {
 			if x := j; x < w.n && x != n.i {
 				g.pair(add, n, x)
 			}
+		}
+		if r := n.rec(); g.background > 0 && r.Primary == n.self && len(r.Copies) > 0 && n.ready() {
+			add(1, func() {
+				g.background--
+				w.relocated++
+				w.note("%v moves its copy from %v", n.self, r.Copies[0])
+				n.step(Event{Kind: Relocate, Peer: r.Copies[0]})
+			})
 		}
 		if r := n.rec(); g.background > 0 && r.Held() && !r.Dead && n.ready() {
 			add(1, func() {

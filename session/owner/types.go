@@ -116,6 +116,12 @@ const (
 	// primary replaces the copy on it without waiting for a request (D7).
 	PeerLost
 
+	// Relocate (Peer): the copy on Peer, which can be reached, is to be on the best
+	// candidate instead, since Peer drains, or somebody who ranks better has come
+	// (D7, R16). Peer keeps what it has until the new copy is acknowledged. It
+	// changes nothing if there is no such copy, or nobody to take its place.
+	Relocate
+
 	// PeerAway (Peer): the other is not [Returning] any more and not back: what
 	// waits for it goes on without it. Early or late, it does no harm.
 	PeerAway

@@ -807,3 +807,60 @@ func TestVectors(t *testing.T) {
 		t.Error("no test of vector 9b")
 	}
 }
+
+// TestRelocate has copies that live replaced by better ones (D7, R16).
+func TestRelocate(t *testing.T) {
+	move := func(s *script, from string) {
+		n := s.nodes[0]
+		n.step(Event{Kind: Relocate, Peer: s.nodes[at(from)].self})
+	}
+	t.Run("the old copy is discarded once the new one is acknowledged", func(t *testing.T) {
+		s := newScript(t, 3)
+		s.hold("A", "C")
+		move(s, "B")
+		s.settle()
+		if r := s.holds("B"); !r.Held() || s.holds("C").Epoch.N != 0 {
+			t.Fatalf("nobody but A holds the session: %s", s.state())
+		}
+		s.release("A", "C")
+		s.settle()
+		if r, c := s.holds("B"), s.holds("C"); r.Held() || pair(&c.Header) != "A!C!2A" {
+			t.Fatalf("want the copy at C alone: %s", s.state())
+		}
+		s.kill("A")
+		s.served(s.do(read, "C", s.c1), "")
+		s.lineage()
+	})
+	t.Run("the primary goes before the new copy has anything", func(t *testing.T) {
+		s := newScript(t, 3)
+		s.hold("A", "C")
+		move(s, "B")
+		s.settle()
+		s.kill("A")
+		s.release("A", "C")
+		s.settle()
+		s.served(s.do(read, "C", s.c1), "")
+		s.lineage()
+	})
+	t.Run("a write waits for the new copy", func(t *testing.T) {
+		s := newScript(t, 3)
+		s.hold("A", "B")
+		w1 := s.do(write, "A", s.c1)
+		s.hold("A", "C")
+		move(s, "B")
+		s.release("A", "B")
+		s.settle()
+		s.waits(w1)
+		s.release("A", "C")
+		s.settle()
+		s.served(w1, "A!C!2A", w1)
+	})
+	t.Run("nobody could take its place", func(t *testing.T) {
+		s := newScript(t, 2)
+		move(s, "B")
+		s.settle()
+		if r := s.holds("A"); pair(&r.Header) != "A!B!1A" || s.sent[Compare] != 0 {
+			t.Errorf("want nothing done: %s", s.state())
+		}
+	})
+}

@@ -30,6 +30,7 @@ type world struct {
 	everBuried    bool
 	fault, gone   bool // a connection between living members broke; nobody living held all that was acknowledged
 	died, nextBit int
+	relocated     int // copies that moved from one living member to another
 	requests      []*client
 	auto          bool // handlers return at once
 	content       map[version]uint
@@ -287,6 +288,7 @@ func (n *node) step(ev Event) {
 		n.m = nil
 	}
 	n.w.checkRecord(n)
+	n.w.checkPassing(n, acts)
 	for i := range acts {
 		n.do(&acts[i])
 	}
@@ -318,6 +320,20 @@ func (w *world) checkRecord(n *node) {
 		w.bad("%v has %v version %d with %b, which was %b elsewhere", n.self, v.epoch, v.version, d, have)
 	}
 	w.content[v] = d
+}
+
+// checkPassing notes what a record had in an epoch that it was in during a step
+// only: a copy was struck, the reply that waited for it left, and the session was
+// given away.
+func (w *world) checkPassing(n *node, acts []Action) {
+	r := n.rec()
+	for i := range acts {
+		h := &acts[i].Result.Header
+		v := version{h.Epoch, h.Version}
+		if _, ok := w.content[v]; !ok && acts[i].Kind == Reply && acts[i].Result.Outcome == Served && r.Version == h.Version && r.Descends(h.Epoch) {
+			w.content[v] = bitsOf(r.Attrs)
+		}
+	}
 }
 
 func (n *node) do(a *Action) {
