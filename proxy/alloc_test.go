@@ -79,7 +79,7 @@ func newLoop(tb testing.TB, cfg proxy.Config, lines string, body int) *loop {
 	}
 	l := &loop{
 		client:  client,
-		request: []byte("GET /counter?x=1 HTTP/1.1\r\nHost: shop.test\r\nUser-Agent: test\r\nAccept: */*\r\n" + lines + "Cookie: lang=en; JSESSIONID=" + session + "\r\n\r\n"),
+		request: []byte("GET /shop//.%2e/counter;v=1?x=1 HTTP/1.1\r\nHost: shop.test\r\nUser-Agent: test\r\nAccept: */*\r\n" + lines + "Cookie: lang=en; JSESSIONID=" + session + "\r\n\r\n"),
 		buf:     make([]byte, len(reply)),
 		want:    len(reply),
 	}
@@ -135,8 +135,10 @@ func (l *loop) exchange(tb testing.TB) {
 
 // The gate of design 6: one proxied request, kept connections, 128 B reply, a
 // signed cookie that is verified, costs no allocation; with the access log on or
-// off; behind a trusted proxy whose lines are read and continued.
+// off; behind a trusted proxy whose lines are read and continued; with rules that
+// the path, which is not normal, is compared with.
 func TestAllocations(t *testing.T) {
+	rules := parseRules(t, "/shop/*=nobody\n!/c*.gif=lb\n/c*=lb;reply_timeout=5000;stateless=1;disabled=a;fail_on_status=503\n")
 	logged := zerolog.New(io.Discard)
 	trusting := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}
 	tests := []struct {
@@ -145,6 +147,7 @@ func TestAllocations(t *testing.T) {
 		lines string
 	}{
 		{"silent", proxy.Config{}, ""},
+		{"rules", proxy.Config{URIMap: rules}, ""},
 		{"logged", proxy.Config{Access: logged}, ""},
 		{"forged", proxy.Config{Access: logged}, "X-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\n"},
 		{"X-Forwarded-For", proxy.Config{Access: logged, TrustedNetworks: trusting}, "X-Forwarded-For: 1.2.3.4, 2001:db8::1, 10.0.0.1\r\nX-Forwarded-Proto: https\r\n"},

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -14,27 +13,33 @@ import (
 	"github.com/understudy-lb/understudy/proxy/worker"
 )
 
-// An lb is a worker of type lb, ready to be used.
+// An lb is a worker that requests can be sent to, ready to be used: one of type
+// lb, or a single server, which is then its only member.
 type lb struct {
 	name     string
+	typ      worker.Type
+	method   string // of balancing; empty if there is nothing to balance
 	balancer *balance.Balancer
-	finder   *cookie.Finder
-	usable   func(route []byte) bool // balancer.Serves, bound once
-	sticky   bool
-	rounds   int           // over the members
-	interval time.Duration // between rounds
-	template *worker.Member
+
+	sticky        bool // sessions are looked for
+	cookie, param string
+	rounds        int           // over the members
+	interval      time.Duration // between rounds
+
+	members  map[string]*worker.Member // of the file, by name
+	template *worker.Member            // of newcomers; nil if it can have none
 }
 
-// A member is one server behind an lb. What changes is atomic.
+// A member is one server, behind one lb or several. Connections and counts are
+// its own, by whichever lb a request came; how it fared is each balancer's
+// (mod_jk.md 3.12, where connections are an lb's own). What changes is atomic.
 type member struct {
 	name      string
 	route     string
+	settings  *worker.Member // without the address, which may be another one
 	fromFile  bool
 	trustKeys bool // the proxy has cookie keys, so its http members are ours
 	recovery  recovery
-	failOn    []worker.StatusRule
-	silence   time.Duration // the longest while a reply is awaited or comes; zero: no limit
 
 	at       atomic.Pointer[endpoint.Endpoint]
 	gossiped atomic.Bool // gossip names it now
@@ -54,74 +59,160 @@ func (m *member) endpoint() *endpoint.Endpoint { return m.at.Load() }
 // Understudy-Not-Executed can be believed.
 func (m *member) isOurs() bool { return m.gossiped.Load() || m.trustKeys }
 
-// failsOn reports whether a status is in the member's fail_on_status. The first
-// hit decides.
-func (m *member) failsOn(status int) (soft, hit bool) {
-	for _, r := range m.failOn {
-		if r.Status == status {
-			return r.Soft, true
-		}
-	}
-	return false, false
-}
-
-// build makes the lb that the workers file describes.
-func (p *Proxy) build() error {
+// build makes the workers that requests can be sent to, and says which of them
+// gets what.
+func (p *Proxy) build(newcomers string) error {
 	f := p.file
 	if len(f.Statuses) > 0 {
 		s := f.Statuses[0]
 		return fmt.Errorf("%s:%d: worker.%s.type: status is not supported yet; the admin listener has the status page", f.Name, s.Line, s.Name)
 	}
-	from, err := p.onlyLB()
-	if err != nil {
-		return err
+	made := map[string]*member{}
+	if p.uris == nil {
+		from, err := onlyLB(f)
+		if err != nil {
+			return err
+		}
+		if err := p.buildLB(from, made); err != nil {
+			return err
+		}
+		return errors.Join(p.mapAll(p.workers[0]), p.choose(newcomers))
 	}
-	finder, err := cookie.NewFinder(cookie.FinderConfig{Cookie: from.SessionCookie, Param: from.SessionParam(), Codec: p.codec})
-	if err != nil {
-		return fmt.Errorf("%s:%d: worker.%s: %w", f.Name, from.Line, from.Name, err)
+	for _, name := range f.List {
+		for _, w := range f.LBs {
+			if w.Name != name {
+				continue
+			}
+			if err := p.buildLB(w, made); err != nil {
+				return err
+			}
+		}
+		for _, w := range f.Members {
+			if w.Name != name {
+				continue
+			}
+			if err := p.buildSingle(w, made); err != nil {
+				return err
+			}
+		}
 	}
-	maintain := f.Maintain
+	return errors.Join(p.mapByRules(), p.choose(newcomers))
+}
+
+// onlyLB returns the worker that all paths go to.
+func onlyLB(f *worker.File) (*worker.LB, error) {
+	switch lbs := f.LBs; len(lbs) {
+	case 0:
+		return nil, fmt.Errorf("%s: worker.list: no worker of type lb, and without a uriworkermap all paths go to one", f.Name)
+	case 1:
+		return lbs[0], nil
+	default:
+		return nil, fmt.Errorf("%s:%d: worker.list: both %q and %q are of type lb; without a uriworkermap all paths go to one", f.Name, lbs[1].Line, lbs[0].Name, lbs[1].Name)
+	}
+}
+
+// choose sets the lb that newcomers join: the named one, or the only one.
+func (p *Proxy) choose(name string) error {
+	n := 0
+	for _, l := range p.workers {
+		if l.template != nil && (name == "" || l.name == name) {
+			p.newcomers = l
+			n++
+		}
+	}
+	if n == 1 {
+		return nil
+	}
+	p.newcomers = nil
+	if name != "" {
+		return fmt.Errorf("%s: worker.list: it has no worker %q of type lb for newcomers to join", p.file.Name, name)
+	}
+	return nil
+}
+
+// buildLB makes a worker of type lb. Members that are made already, for another
+// one, are in made.
+func (p *Proxy) buildLB(from *worker.LB, made map[string]*member) error {
+	where := func(err error) error {
+		return fmt.Errorf("%s:%d: worker.%s: %w", p.file.Name, from.Line, from.Name, err)
+	}
 	b, err := balance.New(balance.Config{
 		RecoverTime:         from.RecoverTime,
 		ErrorEscalationTime: from.ErrorEscalationTime,
 		MaxReplyTimeouts:    from.MaxReplyTimeouts,
-		Maintain:            maintain,
+		Maintain:            p.file.Maintain,
 	})
 	if err != nil {
-		return fmt.Errorf("%s:%d: worker.%s: %w", f.Name, from.Line, from.Name, err)
+		return where(err)
 	}
-	p.lb = &lb{
-		name: from.Name, balancer: b, finder: finder, usable: b.Serves, sticky: from.Sticky,
+	l := &lb{
+		name: from.Name, typ: worker.TypeLB, method: worker.ByRequest.String(), balancer: b,
+		sticky: from.Sticky, cookie: from.SessionCookie, param: from.SessionParam(),
 		rounds: from.Retries, interval: from.RetryInterval,
 	}
-	if len(from.Members) == 0 {
-		return fmt.Errorf("%s:%d: worker.%s.balance_workers: it names no member", f.Name, from.Line, from.Name)
+	// Here, because a rule may use other names.
+	if _, err := cookie.NewFinder(cookie.FinderConfig{Cookie: l.cookie, Param: l.param, Codec: p.codec}); err != nil {
+		return where(err)
 	}
-	for i := range from.Members {
-		w := &from.Members[i]
-		m, err := p.newMember(w)
-		if err != nil {
-			return fmt.Errorf("%s:%d: worker.%s: %w", f.Name, w.Line, w.Name, err)
-		}
-		m.fromFile = true
-		if err := b.Add(balanceMember(w, m)); err != nil {
-			m.endpoint().Close()
-			return fmt.Errorf("%s:%d: worker.%s: %w", f.Name, w.Line, w.Name, err)
-		}
+	if len(from.Members) == 0 {
+		return fmt.Errorf("%s:%d: worker.%s.balance_workers: it names no member", p.file.Name, from.Line, from.Name)
 	}
 	// A newcomer that only gossip knows is like the first member, but for what
 	// makes that one special.
 	template := from.Members[0]
 	template.Activation, template.LBFactor = worker.Active, 1
-	p.lb.template = &template
+	l.template = &template
+	p.workers = append(p.workers, l)
+	for i := range from.Members {
+		if err := p.addFromFile(l, &from.Members[i], made); err != nil {
+			return err
+		}
+	}
 	return nil
 }
+
+// buildSingle makes a listed worker that is no lb. It is tried by every request,
+// however it fared (mod_jk.md 3.9), since its balancer has nobody else.
+func (p *Proxy) buildSingle(w *worker.Member, made map[string]*member) error {
+	b, err := balance.New(balance.Config{Maintain: p.file.Maintain})
+	if err != nil {
+		return err
+	}
+	l := &lb{name: w.Name, typ: w.Type, balancer: b, rounds: 1}
+	p.workers = append(p.workers, l)
+	return p.addFromFile(l, w, made)
+}
+
+// addFromFile adds a member of the file to l.
+func (p *Proxy) addFromFile(l *lb, w *worker.Member, made map[string]*member) error {
+	m := made[w.Name]
+	if m == nil {
+		var err error
+		if m, err = p.newMember(w); err != nil {
+			return fmt.Errorf("%s:%d: worker.%s: %w", p.file.Name, w.Line, w.Name, err)
+		}
+		m.fromFile = true
+		made[w.Name] = m
+	}
+	if l.members == nil {
+		l.members = map[string]*worker.Member{}
+	}
+	l.members[w.Name] = w
+	if err := l.balancer.Add(balanceMember(w, m)); err != nil {
+		m.endpoint().Close()
+		return fmt.Errorf("%s:%d: worker.%s: %w", p.file.Name, w.Line, w.Name, err)
+	}
+	return nil
+}
+
+// unusable reports whether the file makes w a member that nothing can be sent to.
+func unusable(w *worker.Member) bool { return w.Port == 0 || w.PoolSize < 0 }
 
 // balanceMember is w as the balancer knows it.
 func balanceMember(w *worker.Member, m *member) balance.Member {
 	a := balance.Active
 	switch {
-	case w.Activation == worker.Stopped, w.PoolSize < 0:
+	case w.Activation == worker.Stopped, unusable(w):
 		a = balance.Stopped
 	case w.Activation == worker.Disabled:
 		a = balance.Disabled
@@ -144,13 +235,8 @@ func (p *Proxy) newMemberAt(w *worker.Member, address string) (*member, error) {
 		return nil, err
 	}
 	m := &member{
-		name: w.Name, route: w.Route, trustKeys: p.codec != nil,
+		name: w.Name, route: w.Route, settings: w, trustKeys: p.codec != nil,
 		recovery: recovery{set: w.RecoverySet, bits: int(w.RecoveryOptions)},
-		failOn:   w.FailOnStatus,
-		// As in mod_jk, reply_timeout decides while a reply is awaited, and
-		// socket_timeout only without it (TC-4b: nine seconds of work are not
-		// cut by a socket_timeout of three).
-		silence: cmp.Or(w.ReplyTimeout, w.SocketTimeout),
 	}
 	m.vigil.joined = make(chan struct{}, 1)
 	m.at.Store(e)

@@ -11,7 +11,8 @@
 //
 //	read      read.go      the head as a member gets it (header.go), and the body if it
 //	                       is short; a longer one is left to a pump (pump.go)
-//	route     proxy.go     the lb, and the members that the session names
+//	route     route.go     the worker that the path is mapped to, and the members that
+//	                       the session names
 //	balance   proxy.go     a lease on a member: primary, secondary, or another
 //	exchange  exchange.go  one attempt at it: a reply's head, or a failure with one
 //	                       of a dozen names

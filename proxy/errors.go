@@ -18,6 +18,9 @@ var ErrClosed = errors.New("proxy: connection ends")
 // its reply.
 var ErrLinger = errors.New("proxy: connection ends, and more may come")
 
+// errNoWorker is the cause of failNoWorker.
+var errNoWorker = errors.New("proxy: the rule's worker does not exist")
+
 // statusClientGone is logged for a request whose client went away before its
 // reply was complete. It is nginx's number, and never sent.
 const statusClientGone = 499

@@ -9,6 +9,7 @@ import (
 	"github.com/understudy-lb/understudy/proxy/balance"
 	"github.com/understudy-lb/understudy/proxy/endpoint"
 	"github.com/understudy-lb/understudy/proxy/http1"
+	"github.com/understudy-lb/understudy/proxy/urimap"
 )
 
 // A request is the body of what a client asks, and the way to stop reading it.
@@ -62,7 +63,9 @@ type exchange struct {
 	pump    pump
 
 	// Who shall serve it.
-	lb      *lb
+	mapping *mapping
+	normal  urimap.Scratch
+	lb      *lb // of mapping
 	ref     cookie.Reference
 	scratch cookie.Scratch
 	cookies [maxCookieLines][]byte
@@ -70,7 +73,8 @@ type exchange struct {
 	round   balance.Round
 	rounds  int
 	lease   balance.Lease
-	member  *member // of lease; nil without one
+	member  *member       // of lease; nil without one
+	silence time.Duration // of the member, the longest while a reply is awaited or comes; zero: no limit
 	named   [cookie.MaxName]byte
 
 	// The attempt.
@@ -156,7 +160,7 @@ func (x *exchange) readReply() failure {
 	if err := x.await(); err != nil {
 		return x.classify(err)
 	}
-	x.conn.Wire().SetReadTimeout(x.member.silence)
+	x.conn.Wire().SetReadTimeout(x.silence)
 	if f := x.conn.ReadReply(&x.rep, x.req.Method); f != nil {
 		if f.Kind == endpoint.Malformed {
 			return x.failed(failMalformed, f)
@@ -204,7 +208,7 @@ const (
 // The error is [os.ErrDeadlineExceeded] when the member has been silent for too
 // long. Its silence counts from the last piece of the body that it was sent.
 func (x *exchange) await() error {
-	wire, silence := x.conn.Wire(), x.member.silence
+	wire, silence := x.conn.Wire(), x.silence
 	since := time.Now()
 	begun, vigil := since, false
 	defer func() {
@@ -250,7 +254,7 @@ func (x *exchange) judge() failure {
 			return x.stop(failNotRun)
 		}
 	}
-	if _, hit := x.member.failsOn(x.rep.Status); hit {
+	if _, hit := x.failsOn(x.rep.Status); hit {
 		return x.stop(failStatus)
 	}
 	return failNone
@@ -291,7 +295,7 @@ type replyBody struct {
 // Next returns the next piece. When the member is silent for long the client is
 // watched, so that a stream nobody listens to ends, and no buffer is held.
 func (b *replyBody) Next() ([]byte, error) {
-	body, wire, silence := &b.x.rep.Body, b.x.conn.Wire(), b.x.member.silence
+	body, wire, silence := &b.x.rep.Body, b.x.conn.Wire(), b.x.silence
 	if body.Ready() {
 		return body.Next()
 	}

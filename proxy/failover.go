@@ -24,6 +24,9 @@ const (
 	failTooLarge          // the client's body is over the limit
 	failSlow              // the client's body stopped arriving
 	failMethod            // the method is none that we pass on
+	failUnmapped          // no rule sends the path to a worker
+	failPath              // the path cannot be compared with rules, or only in several ways
+	failNoWorker          // the rule's worker does not exist
 )
 
 // String is the word of the access log.
@@ -31,6 +34,7 @@ func (f failure) String() string {
 	return [...]string{
 		"", "connect", "not-executed", "status", "dropped", "timeout", "malformed",
 		"begun", "client-gone", "client-error", "too-large", "client-slow", "method",
+		"unmapped", "path", "no-worker",
 	}[f]
 }
 
@@ -144,6 +148,12 @@ func decide(f facts) decision {
 		return decision{to: giveUp, status: http.StatusRequestTimeout}
 	case failMethod:
 		return decision{to: giveUp, status: http.StatusMethodNotAllowed}
+	case failUnmapped:
+		return decision{to: giveUp, status: http.StatusNotFound}
+	case failPath:
+		return decision{to: giveUp, status: http.StatusBadRequest}
+	case failNoWorker:
+		return decision{to: giveUp, status: http.StatusInternalServerError}
 	default: // failMalformed: it would answer so again
 		return decision{to: giveUp, status: http.StatusBadGateway}
 	}

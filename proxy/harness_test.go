@@ -21,6 +21,7 @@ import (
 	"github.com/understudy-lb/understudy/cookie"
 	"github.com/understudy-lb/understudy/proxy"
 	"github.com/understudy-lb/understudy/proxy/frontend"
+	"github.com/understudy-lb/understudy/proxy/urimap"
 	"github.com/understudy-lb/understudy/proxy/worker"
 	"github.com/understudy-lb/understudy/test/pipenet"
 )
@@ -57,6 +58,7 @@ func bubble(t *testing.T, http2 bool, o options, f func(t *testing.T, w *world))
 type options struct {
 	members []string // "a", "b", "c" if nil
 	lines   string   // further lines of workers.properties
+	rules   string   // uriworkermap.properties; none if empty
 	config  func(*proxy.Config)
 	serve   map[string]handler // by member; see [counter]
 	without []string           // members that nobody has started
@@ -115,6 +117,9 @@ func newWorld(t *testing.T, http2 bool, o options) *world {
 		Workers: file, Dial: host.Dial,
 		Log: zerolog.New(w.log), Access: zerolog.New(w.access),
 	}
+	if o.rules != "" {
+		cfg.URIMap = parseRules(t, o.rules)
+	}
 	if o.config != nil {
 		o.config(&cfg)
 	}
@@ -142,6 +147,16 @@ func newWorld(t *testing.T, http2 bool, o options) *world {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return w
+}
+
+// parseRules reads rules that must have no errors.
+func parseRules(tb testing.TB, text string) *urimap.Map {
+	tb.Helper()
+	m, err := urimap.Parse("uriworkermap.properties", strings.NewReader(text), urimap.Config{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
 }
 
 func (w *world) close() {

@@ -65,7 +65,7 @@ type trouble struct {
 
 // note keeps the books of a member after an attempt, logs if its state has
 // changed, and looks after it if it cannot be reached.
-func (p *Proxy) note(m *member, o balance.Outcome, cause error) {
+func (p *Proxy) note(l *lb, m *member, o balance.Outcome, cause error) {
 	switch o {
 	case balance.OK, balance.Refused, balance.ClientFailed:
 		if m.failed.Load() && m.failed.CompareAndSwap(true, false) {
@@ -79,7 +79,7 @@ func (p *Proxy) note(m *member, o balance.Outcome, cause error) {
 	if cause != nil {
 		m.counts.last.Store(&trouble{at: time.Now(), text: cause.Error()})
 	}
-	if p.lb.inError(m) && m.failed.CompareAndSwap(false, true) {
+	if l.inError(m) && m.failed.CompareAndSwap(false, true) {
 		p.log.Warn().Str("member", m.name).Str("address", m.endpoint().Address()).Err(cause).Stringer("outcome", o).Msg("member in error")
 	}
 	if o == balance.Unreachable && m.gossiped.Load() {

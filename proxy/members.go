@@ -56,7 +56,9 @@ const probeEvery = time.Second
 // SetMembers tells the proxy whom gossip knows, all of them each time; of two
 // boots of one name the newer counts. Design D3:
 //
-//   - A newcomer is added to the lb, with the settings of the lb's first member.
+//   - What it says of a route holds for the members with that route in all lbs.
+//   - A newcomer is added to the lb of [Config.Newcomers], with the settings of that
+//     lb's first member.
 //   - One that drains or is overloaded gets no new sessions.
 //   - One that vanished is probed at once, and the probe decides: if it answers it
 //     stays; if not it is in error, and removed if it is not in the file.
@@ -91,34 +93,51 @@ func (p *Proxy) SetMembers(members []Member) {
 
 // present deals with a member that gossip names. p.gossip.mu must be held.
 func (p *Proxy) present(now, old Member, was bool) {
-	b := p.lb.balancer
-	m := p.lb.find(now.Route)
-	switch {
-	case m == nil && now.State == Starting:
-		return // it has nothing to do until it is ready, and must not fall behind its share meanwhile
-	case m == nil:
-		p.join(now)
+	all := p.find(now.Route)
+	if len(all) == 0 {
+		// One that starts has nothing to do until it is ready, and must not fall
+		// behind its share meanwhile.
+		if now.State != Starting {
+			p.join(now, !was || old.State == Starting || now.Boot != old.Boot)
+		}
 		return
 	}
-	m.gossiped.Store(true)
-	b.SetPhase(now.Route, now.State.phase())
-	moved := was && now.Address != old.Address
 	reborn := was && now.Boot != old.Boot
-	if !was || reborn || old.State == Starting && now.State != Starting {
-		b.Clear(now.Route)
-	}
-	switch {
-	case reborn || !was:
-		m.endpoint().CloseKept()
-		fallthrough
-	case moved:
-		if !p.settle(m, now, reborn && moved || moved && !m.fromFile) {
-			return
+	fresh := !was || reborn || old.State == Starting && now.State != Starting
+	for _, l := range p.workers {
+		l.balancer.SetPhase(now.Route, now.State.phase())
+		if fresh {
+			l.balancer.Clear(now.Route)
 		}
 	}
-	if !was || reborn || now.State != old.State {
-		p.log.Info().Str("member", m.name).Uint32("boot", now.Boot).Stringer("state", now.State.phase()).Msg("member by gossip")
+	for _, m := range all {
+		m.gossiped.Store(true)
+		moved := was && now.Address != old.Address
+		switch {
+		case reborn || !was:
+			m.endpoint().CloseKept()
+			fallthrough
+		case moved:
+			if !p.settle(m, now, reborn && moved || moved && !m.fromFile) {
+				continue
+			}
+		}
+		if !was || reborn || now.State != old.State {
+			p.log.Info().Str("member", m.name).Uint32("boot", now.Boot).Stringer("state", now.State.phase()).Msg("member by gossip")
+		}
 	}
+}
+
+// find returns the members of a route. There may be several: lbs may have
+// different workers with one route.
+func (p *Proxy) find(route string) []*member {
+	var all []*member
+	for _, l := range p.workers {
+		if m := l.find(route); m != nil && !slices.Contains(all, m) {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // settle makes the endpoint of m fit what gossip says. sure says that gossip's
@@ -145,7 +164,7 @@ func (p *Proxy) settle(m *member, now Member, sure bool) bool {
 		defer p.gossip.mu.Unlock()
 		if known, ok := p.gossip.known[m.route]; ok && known == now && m.endpoint() == e {
 			p.move(m, now.Address)
-			p.lb.balancer.Clear(m.route)
+			p.clear(m)
 		}
 	})
 	return true
@@ -171,9 +190,18 @@ func (p *Proxy) sameAddress(a, b string) bool {
 // lookupTime bounds the resolution of a name of the file.
 const lookupTime = 5 * time.Second
 
+// clear forgets how m has fared, in all its lbs.
+func (p *Proxy) clear(m *member) {
+	for _, l := range p.workers {
+		if l.find(m.route) == m {
+			l.balancer.Clear(m.route)
+		}
+	}
+}
+
 // move gives m connections to another address.
 func (p *Proxy) move(m *member, address string) bool {
-	e, err := p.newEndpoint(p.lb.template, address)
+	e, err := p.newEndpoint(m.settings, address)
 	if err != nil {
 		p.log.Error().Str("member", m.name).Str("address", address).Err(err).Msg("member has moved to no address")
 		return false
@@ -184,9 +212,16 @@ func (p *Proxy) move(m *member, address string) bool {
 	return true
 }
 
-// join adds a member that is not in the file.
-func (p *Proxy) join(now Member) {
-	w := *p.lb.template
+// join adds a member that is not in the file. news says that it could not have
+// joined before.
+func (p *Proxy) join(now Member, news bool) {
+	if p.newcomers == nil {
+		if news {
+			p.log.Warn().Str("member", now.Route).Str("address", now.Address).Msg("gossip names a member that no worker has, and no worker is set that newcomers join")
+		}
+		return
+	}
+	w := *p.newcomers.template
 	w.Name, w.Route = now.Route, now.Route
 	m, err := p.newMemberAt(&w, now.Address)
 	if err != nil {
@@ -196,24 +231,24 @@ func (p *Proxy) join(now Member) {
 	m.gossiped.Store(true)
 	add := balanceMember(&w, m)
 	add.Phase = now.State.phase()
-	if err := p.lb.balancer.Add(add); err != nil {
+	if err := p.newcomers.balancer.Add(add); err != nil {
 		p.log.Error().Str("member", now.Route).Err(err).Msg("gossip names a member that cannot be used")
 		p.task(m.endpoint().Close)
 		return
 	}
-	p.log.Info().Str("member", m.name).Str("address", now.Address).Uint32("boot", now.Boot).Stringer("state", now.State.phase()).Msg("member has joined")
+	p.log.Info().Str("member", m.name).Str("worker", p.newcomers.name).Str("address", now.Address).Uint32("boot", now.Boot).Stringer("state", now.State.phase()).Msg("member has joined")
 }
 
 // vanished has a member probed that gossip does not name any more.
 // p.gossip.mu must be held.
 func (p *Proxy) vanished(route string) {
-	m := p.lb.find(route)
-	if m == nil {
-		return
+	for _, l := range p.workers {
+		l.balancer.SetPhase(route, balance.Running)
 	}
-	m.gossiped.Store(false)
-	p.lb.balancer.SetPhase(route, balance.Running)
-	p.task(func() { p.decide(m) })
+	for _, m := range p.find(route) {
+		m.gossiped.Store(false)
+		p.task(func() { p.decide(m) })
+	}
 }
 
 // decide probes a member that vanished. As long as it answers it serves; one that
@@ -265,10 +300,18 @@ func (p *Proxy) takeOut(m *member, why *endpoint.Failure) bool {
 		return false
 	}
 	m.counts.last.Store(&trouble{at: time.Now(), text: why.Error()})
+	for _, l := range p.workers {
+		switch {
+		case l.find(m.route) != m:
+		case m.fromFile:
+			l.balancer.Fail(m.route)
+		default:
+			l.balancer.Remove(m.route)
+		}
+	}
 	if !m.fromFile {
-		p.lb.balancer.Remove(m.route)
 		p.log.Warn().Str("member", m.name).Err(why).Msg("member has left: gossip has lost it, and it does not answer")
-	} else if p.lb.balancer.Fail(m.route) && m.failed.CompareAndSwap(false, true) {
+	} else if m.failed.CompareAndSwap(false, true) {
 		p.log.Warn().Str("member", m.name).Err(why).Msg("member in error: gossip has lost it, and it does not answer")
 	}
 	return true
@@ -287,7 +330,7 @@ func (p *Proxy) look(m *member) {
 			if m.endpoint().Probe(p.ctx) != nil {
 				continue
 			}
-			p.lb.balancer.Clear(m.route)
+			p.clear(m)
 			if m.failed.CompareAndSwap(true, false) {
 				p.log.Info().Str("member", m.name).Msg("member answers again")
 			}

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -18,14 +17,24 @@ import (
 	"github.com/understudy-lb/understudy/cookie"
 	"github.com/understudy-lb/understudy/proxy/balance"
 	"github.com/understudy-lb/understudy/proxy/http1"
+	"github.com/understudy-lb/understudy/proxy/urimap"
 	"github.com/understudy-lb/understudy/proxy/worker"
 )
 
 // Config sets up a [Proxy].
 type Config struct {
-	// Workers is a workers.properties without errors. It must be set, and its
-	// worker.list must have exactly one worker of type lb: all paths go to it.
+	// Workers is a workers.properties without errors. It must be set.
 	Workers *worker.File
+
+	// URIMap chooses a worker of worker.list for each path. What it does not map
+	// is answered 404: there is no local content. If nil, all paths go to the only
+	// worker of type lb, of which there must be exactly one.
+	URIMap *urimap.Map
+
+	// Newcomers names the worker of type lb that members join which only
+	// [Proxy.SetMembers] names. If empty, it is the only one; if there are
+	// several, such members join none.
+	Newcomers string
 
 	// Codec verifies signed session cookies. If nil, only the plain form id.route
 	// is read.
@@ -101,12 +110,16 @@ type Proxy struct {
 	log       zerolog.Logger
 	access    zerolog.Logger
 
-	bufs     *http1.Buffers
-	lb       *lb // to which all paths go
-	suspects suspects
-	counts   counts
-	gossip   gossip
-	started  time.Time
+	bufs       *http1.Buffers
+	workers    []*lb                     // that requests can go to, in the order of worker.list
+	newcomers  *lb                       // joined by members that only gossip names; may be nil
+	uris       *urimap.Map               // nil: everything is set
+	rules      map[*urimap.Rule]*mapping // of uris
+	everything *mapping                  // of all requests; nil: uris decides
+	suspects   suspects
+	counts     counts
+	gossip     gossip
+	started    time.Time
 
 	// ctx ends with Close, and with it the probes of tasks.
 	ctx   context.Context //nolint:containedctx // it is the life of the proxy, which no call brings along
@@ -126,7 +139,7 @@ func New(cfg Config) (*Proxy, error) {
 		return nil, errors.New("proxy: Config.Workers is not set")
 	}
 	p := &Proxy{
-		file: cfg.Workers, codec: cfg.Codec, dial: cfg.Dial, limits: cfg.Limits,
+		file: cfg.Workers, uris: cfg.URIMap, codec: cfg.Codec, dial: cfg.Dial, limits: cfg.Limits,
 		maxResend: cmp.Or(cfg.MaxResend, defaultMaxResend), maxBody: cfg.MaxBody,
 		body: cmp.Or(cfg.BodyTimeout, defaultBodyTimeout), write: cmp.Or(cfg.WriteTimeout, defaultWriteTimeout),
 		headTime: cmp.Or(cfg.HeadTimeout, defaultHeadTimeout),
@@ -139,7 +152,7 @@ func New(cfg Config) (*Proxy, error) {
 		return nil, errors.New("proxy: Config.MaxBody, BodyTimeout, WriteTimeout or HeadTimeout is negative")
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	if err := p.build(); err != nil {
+	if err := p.build(cfg.Newcomers); err != nil {
 		p.Close()
 		return nil, err
 	}
@@ -154,8 +167,8 @@ func (p *Proxy) Close() {
 	p.mu.Unlock()
 	p.stop()
 	p.tasks.Wait()
-	if p.lb != nil {
-		p.lb.close()
+	for _, l := range p.workers {
+		l.close()
 	}
 }
 
@@ -170,10 +183,11 @@ func (x *exchange) serve() {
 	if x.failure = x.refusal(); x.failure == failNone {
 		x.failure = x.begin() // read
 	}
+	if x.failure == failNone {
+		x.failure = x.route()
+	}
 	if x.failure != failNone {
 		to = x.failover()
-	} else {
-		x.route()
 	}
 	for to != giveUp && to != cutClient && x.balance(to) {
 		x.failure = x.exchange()
@@ -184,30 +198,6 @@ func (x *exchange) serve() {
 	}
 	x.finish(to)
 }
-
-// route chooses the balancer for the request, and finds out which members its
-// session names.
-func (x *exchange) route() {
-	x.lb = x.p.lb
-	if !x.lb.sticky {
-		return
-	}
-	n := 0
-	for i := x.req.Find(http1.NameCookie, 0); i >= 0 && n < len(x.cookies); i = x.req.Find(http1.NameCookie, i+1) {
-		x.cookies[n] = x.req.Value(i)
-		n++
-	}
-	x.ref = x.lb.finder.Find(x.req.Path, x.cookies[:n], x.lb.usable, &x.scratch)
-	clear(x.cookies[:n])
-	if x.ref.Forged > 0 {
-		x.p.counts.forged.Add(uint64(x.ref.Forged))
-	}
-	x.want.Primary, x.want.Secondary, x.want.Session = x.ref.Primary, x.ref.Secondary, x.ref.Present
-}
-
-// maxCookieLines bounds the Cookie lines of a request that are searched for a
-// session; HTTP/2 clients send one line per cookie.
-const maxCookieLines = 32
 
 // balance gets x a member, and reports whether there is one.
 func (x *exchange) balance(to whither) bool {
@@ -225,6 +215,7 @@ func (x *exchange) balance(to whither) bool {
 		}
 		if err == nil {
 			x.lease, x.member = lease, lease.Value().(*member)
+			x.silence = x.mapping.silence(x.member)
 			return true
 		}
 		if !errors.Is(err, balance.ErrNoMember) || x.failure.sent() || !x.nextRound() {
@@ -328,7 +319,7 @@ func (x *exchange) outcome(f facts) balance.Outcome {
 	case failNotRun, failMalformed:
 		return balance.Refused
 	case failStatus:
-		if soft, _ := x.member.failsOn(x.rep.Status); soft {
+		if soft, _ := x.failsOn(x.rep.Status); soft {
 			return balance.Refused
 		}
 		return balance.StatusFailed
@@ -352,7 +343,7 @@ func (x *exchange) done(o balance.Outcome) {
 	x.member.counts.read.Add(uint64(x.written) + uint64(x.headBytes))
 	x.member.counts.written.Add(uint64(x.msg.Len()))
 	x.lease.Done(o)
-	x.p.note(x.member, o, x.cause)
+	x.p.note(x.lb, x.member, o, x.cause)
 	x.lease, x.member = balance.Lease{}, nil
 }
 
@@ -368,18 +359,6 @@ func (x *exchange) finish(to whither) {
 	}
 	x.p.counts.add(x)
 	x.logRequest()
-}
-
-// onlyLB returns the worker that all paths go to.
-func (p *Proxy) onlyLB() (*worker.LB, error) {
-	switch lbs := p.file.LBs; len(lbs) {
-	case 0:
-		return nil, fmt.Errorf("%s: worker.list: no worker of type lb, and without a uriworkermap all paths go to one", p.file.Name)
-	case 1:
-		return lbs[0], nil
-	default:
-		return nil, fmt.Errorf("%s:%d: worker.list: both %q and %q are of type lb; without a uriworkermap all paths go to one", p.file.Name, lbs[1].Line, lbs[0].Name, lbs[1].Name)
-	}
 }
 
 // Wire is how connections of clients are to be made for [Proxy.Serve].

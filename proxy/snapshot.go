@@ -3,18 +3,25 @@ package proxy
 import (
 	"github.com/understudy-lb/understudy/proxy/balance"
 	"github.com/understudy-lb/understudy/proxy/status"
-	"github.com/understudy-lb/understudy/proxy/worker"
 )
 
-// Snapshot returns how the proxy's members stand. What it does not know (its own
-// name and version, gossip, and how many sessions a member has) is for the caller
-// to fill in.
+// Snapshot returns how the proxy's workers and their members stand. What it does
+// not know (its own name and version, gossip, and how many sessions a member has)
+// is for the caller to fill in.
 func (p *Proxy) Snapshot() status.Snapshot {
-	w := status.Worker{Name: p.lb.name, Type: string(worker.TypeLB), Method: worker.ByRequest.String()}
 	p.gossip.mu.Lock()
 	known := p.gossip.known
 	p.gossip.mu.Unlock()
-	for _, s := range p.lb.balancer.Snapshot() {
+	snap := status.Snapshot{Started: p.started}
+	for _, l := range p.workers {
+		snap.Workers = append(snap.Workers, l.snapshot(known))
+	}
+	return snap
+}
+
+func (l *lb) snapshot(known map[string]Member) status.Worker {
+	w := status.Worker{Name: l.name, Type: string(l.typ), Method: l.method}
+	for _, s := range l.balancer.Snapshot() {
 		m := s.Value.(*member)
 		e := m.endpoint()
 		stats := e.Stats()
@@ -38,5 +45,5 @@ func (p *Proxy) Snapshot() status.Snapshot {
 		}
 		w.Members = append(w.Members, sm)
 	}
-	return status.Snapshot{Started: p.started, Workers: []status.Worker{w}}
+	return w
 }

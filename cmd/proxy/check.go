@@ -10,22 +10,19 @@ import (
 
 // readWorkers parses the workers file at path. The file is not nil if it could
 // be read at all, even if it is wrong: it then has the problems.
-func readWorkers(path string, getenv func(string) string) (*worker.File, error) {
+func readWorkers(path string, getenv func(string) (string, bool)) (*worker.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("--workers: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // only read
-	return worker.Parse(path, f, func(name string) (string, bool) {
-		v := getenv(name)
-		return v, v != ""
-	})
+	return worker.Parse(path, f, getenv)
 }
 
 // run prints the configuration that a workers file amounts to, and every
 // problem in it. It fails if there is an error, with --strict also on warnings.
 func (c *checkConfig) run(e env) error {
-	file, err := readWorkers(c.Workers, e.getenv)
+	file, err := readWorkers(c.Workers, variables(e.getenv))
 	var wrong *worker.SyntaxError
 	if err != nil && !errors.As(err, &wrong) {
 		return err

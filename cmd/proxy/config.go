@@ -17,7 +17,8 @@ type commands struct {
 
 // serveConfig is what an operator sets for serve.
 type serveConfig struct {
-	Workers    string   `required:"" placeholder:"FILE"                      help:"workers.properties, as mod_jk reads it."`
+	Workers string `required:"" placeholder:"FILE"                      help:"workers.properties, as mod_jk reads it."`
+	rulesConfig
 	Listen     []string `default:"127.0.0.1:8080" placeholder:"HOST:PORT"    help:"Addresses for requests; may be given several times."`
 	Admin      string   `default:"127.0.0.1:9090" placeholder:"HOST:PORT"    help:"Address of the status page, metrics and health; \"none\" for none."`
 	Join       []string `placeholder:"HOST:PORT"                             help:"Gossip addresses of members; names are resolved again at each try."`
@@ -25,6 +26,7 @@ type serveConfig struct {
 	CookieKeys string   `placeholder:"FILE"                                  help:"Key file that session cookies are signed with."`
 	ClusterKey string   `placeholder:"FILE"                                  help:"Key file that protects gossip, and session cookies unless --cookie-keys is given."`
 	AdminToken string   `placeholder:"FILE"                                  help:"File with the token that /debug/pprof/ asks for if --admin is not on loopback."`
+	Newcomers  string   `placeholder:"WORKER"                                help:"lb worker that nodes join which only gossip knows; by default the only one, and none if there are several."`
 	Config     string   `placeholder:"FILE"                                  help:"YAML file with more of these settings."`
 
 	TrustedNetworks []netip.Prefix `placeholder:"CIDR" help:"Networks of the proxies in front whose X-Forwarded-* and Forwarded are believed; by default nobody's are."`

@@ -22,6 +22,7 @@ import (
 	"github.com/understudy-lb/understudy/proxy"
 	"github.com/understudy-lb/understudy/proxy/frontend"
 	"github.com/understudy-lb/understudy/proxy/status"
+	"github.com/understudy-lb/understudy/proxy/urimap"
 	"github.com/understudy-lb/understudy/proxy/worker"
 	"github.com/understudy-lb/understudy/settings"
 )
@@ -54,14 +55,9 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	}
 	s.log = zerolog.New(zerolog.SyncWriter(e.stderr)).Level(level).With().Timestamp().Logger()
 
-	file, err := readWorkers(cfg.Workers, e.getenv)
+	file, rules, err := s.readFiles(e)
 	if err != nil {
 		return nil, err
-	}
-	for _, p := range file.Problems {
-		if p.Severity == worker.Warning {
-			s.log.Warn().Str("file", p.File).Int("line", p.Line).Msg(p.Text)
-		}
 	}
 	cluster, codec, err := readKeys(cfg)
 	if err != nil {
@@ -72,8 +68,8 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 		return nil, err
 	}
 	s.proxy, err = proxy.New(proxy.Config{
-		Workers: file, Codec: codec, HeadTimeout: cfg.HeadTimeout, MaxBody: cfg.MaxBody, TrustedNetworks: cfg.TrustedNetworks,
-		Log: s.log, Access: access,
+		Workers: file, URIMap: rules, Newcomers: cfg.Newcomers, Codec: codec, HeadTimeout: cfg.HeadTimeout, MaxBody: cfg.MaxBody,
+		TrustedNetworks: cfg.TrustedNetworks, Log: s.log, Access: access,
 	})
 	if err != nil {
 		return nil, err
@@ -104,6 +100,25 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 		}
 	}
 	return s, nil
+}
+
+// readFiles reads what says who serves what, and logs every warning.
+func (s *server) readFiles(e env) (*worker.File, *urimap.Map, error) {
+	file, err := readWorkers(s.cfg.Workers, variables(e.getenv))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range file.Problems {
+		s.log.Warn().Str("file", p.File).Int("line", p.Line).Msg(p.Text)
+	}
+	rules, err := s.cfg.read(file, variables(e.getenv))
+	if err != nil || rules == nil {
+		return file, nil, err
+	}
+	for _, p := range rules.Problems {
+		s.log.Warn().Str("file", p.File).Int("line", p.Line).Msg(p.Text)
+	}
+	return file, rules, nil
 }
 
 // close undoes the start.
@@ -217,18 +232,21 @@ func (s *server) snapshot() status.Snapshot {
 	return snap
 }
 
-// ready returns why no request should come here: the proxy stops, or no member
-// of a worker can serve.
+// ready returns why no request should come here: the proxy stops, or no worker has
+// a member that can serve. That one of several workers has none is no reason: the
+// others' requests would find no proxy either.
 func (s *server) ready() error {
 	if s.stopping.Load() {
 		return errors.New("the proxy stops")
 	}
+	var without []string
 	for _, w := range s.proxy.Snapshot().Workers {
-		if w.InService() == 0 {
-			return fmt.Errorf("no member of worker %s is in service", w.Name)
+		if w.InService() > 0 {
+			return nil
 		}
+		without = append(without, w.Name)
 	}
-	return nil
+	return fmt.Errorf("no member of worker %s is in service", strings.Join(without, ", "))
 }
 
 // maxToken bounds the file of --admin-token, in bytes.

@@ -107,9 +107,31 @@ type Request struct {
 	// design.md D8).
 	Avoid bool
 
+	// Activations are those that hold for this request in place of the members'
+	// own. Pick does not write to it.
+	Activations Activations
+
+	// Stateless says that the request creates no session: among members without
+	// preference it goes to one after the other, whatever their load values, and
+	// it is not counted as a new session (mod_jk.md 3.3, 3.4).
+	Stateless bool
+
 	// Round remembers what this request has tried. If nil, nothing is remembered
 	// between two picks.
 	Round *Round
+}
+
+// Activations are the activations of some members, by route.
+type Activations map[string]Activation
+
+// of returns the activation that holds for m.
+func (a Activations) of(m *member) Activation {
+	if a != nil {
+		if is, ok := a[m.Route]; ok {
+			return is
+		}
+	}
+	return m.Activation
 }
 
 // A Round is what one request remembers from pick to pick: whom it has tried
@@ -175,7 +197,7 @@ func (b *Balancer) Pick(r Request) (Lease, error) {
 		m.trialAt = now
 	}
 	m.served++
-	fresh := !r.Session && len(r.Primary) == 0
+	fresh := !r.Session && len(r.Primary) == 0 && !r.Stateless
 	if fresh {
 		m.sessions++
 	}
@@ -187,14 +209,14 @@ func (b *Balancer) Pick(r Request) (Lease, error) {
 }
 
 // Serves reports whether a session that names route would be served by it now:
-// whether there is such a member, and it is usable. It does not allocate and does
-// not retain route.
-func (b *Balancer) Serves(route []byte) bool {
+// whether there is such a member, and it is usable. For the activations of a, which
+// may be nil, see [Request]. Serves does not allocate and does not retain route.
+func (b *Balancer) Serves(route []byte, a Activations) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refresh(time.Now())
 	m := b.byRoute[string(route)]
-	return m != nil && m.sticky()
+	return m != nil && m.sticky(a)
 }
 
 // Usable returns how many members could serve a session that names them and have
@@ -206,7 +228,7 @@ func (b *Balancer) Usable(round *Round) int {
 	b.refresh(time.Now())
 	n := 0
 	for _, m := range b.members {
-		if m.sticky() && !round.has(m.slot) {
+		if m.sticky(nil) && !round.has(m.slot) {
 			n++
 		}
 	}
@@ -223,27 +245,27 @@ func (b *Balancer) choose(r *Request) (*member, Reason) {
 		secondary = b.byRoute[string(r.Secondary)]
 	}
 	if r.Avoid {
-		return b.byValue(r.Round, primary, secondary), ByValue
+		return b.byValue(r, primary, secondary), ByValue
 	}
-	if primary != nil && primary.sticky() && !r.Round.has(primary.slot) {
+	if primary != nil && primary.sticky(r.Activations) && !r.Round.has(primary.slot) {
 		return primary, ByPrimary
 	}
-	if secondary != nil && secondary.sticky() && !r.Round.has(secondary.slot) {
+	if secondary != nil && secondary.sticky(r.Activations) && !r.Round.has(secondary.slot) {
 		return secondary, BySecondary
 	}
-	return b.byValue(r.Round, nil, nil), ByValue
+	return b.byValue(r, nil, nil), ByValue
 }
 
 // sticky reports whether m may serve a session that names it.
-func (m *member) sticky() bool {
-	return m.state.usable() && m.Activation != Stopped && m.Phase != Starting
+func (m *member) sticky(a Activations) bool {
+	return m.state.usable() && a.of(m) != Stopped && m.Phase != Starting
 }
 
 // byValue returns the usable member with the lowest load value that is neither
 // not1 nor not2, or nil (mod_jk.md 3.4). Of equals it is the first behind the one
 // chosen last. A member that is not Running is taken only if no other can be.
 // b.mu must be held.
-func (b *Balancer) byValue(round *Round, not1, not2 *member) *member {
+func (b *Balancer) byValue(r *Request, not1, not2 *member) *member {
 	var best *member
 	next := b.next
 	for i := range b.members {
@@ -252,10 +274,10 @@ func (b *Balancer) byValue(round *Round, not1, not2 *member) *member {
 			at -= len(b.members)
 		}
 		m := b.members[at]
-		if !m.state.usable() || m.Activation != Active || m == not1 || m == not2 || round.has(m.slot) {
+		if !m.state.usable() || r.Activations.of(m) != Active || m == not1 || m == not2 || r.Round.has(m.slot) {
 			continue
 		}
-		if best == nil || less(m, best) {
+		if best == nil || less(m, best, r.Stateless) {
 			best = m
 			next = at + 1
 		}
@@ -265,11 +287,11 @@ func (b *Balancer) byValue(round *Round, not1, not2 *member) *member {
 }
 
 // less reports whether m is to be preferred to best.
-func less(m, best *member) bool {
+func less(m, best *member, stateless bool) bool {
 	if a, b := m.Phase.rank(), best.Phase.rank(); a != b {
 		return a < b
 	}
-	return m.lbValue < best.lbValue
+	return !stateless && m.lbValue < best.lbValue
 }
 
 // account adds one request to the load of m. b.mu must be held.

@@ -672,11 +672,11 @@ func TestSetPhase(t *testing.T) {
 			t.Errorf("with a draining: picked %q, want b", got)
 		}
 	}
-	if !b.Serves([]byte("a")) || b.Serves([]byte("nobody")) {
+	if !b.Serves([]byte("a"), nil) || b.Serves([]byte("nobody"), nil) {
 		t.Error("Serves(a, nobody) is not true, false")
 	}
 	b.SetPhase("a", Starting)
-	if b.Serves([]byte("a")) {
+	if b.Serves([]byte("a"), nil) {
 		t.Error("Serves(a) while it starts")
 	}
 	b.SetPhase("a", Running)
@@ -770,11 +770,50 @@ func TestAllocs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _, _ = l.Route(), l.Value(), b.Serves(p)
+			_, _, _ = l.Route(), l.Value(), b.Serves(p, nil)
 			l.Done(OK)
 		}
 		round.Again()
 	}); n != 0 {
 		t.Errorf("Pick and Done allocate %v times, want 0", n)
+	}
+}
+
+// A rule's activations hold for its requests alone (mod_jk.md 5.6), and a stateless
+// request goes round whatever the load values (3.4).
+func TestRulesOfARequest(t *testing.T) {
+	b := newBalancer(t, Member{Route: "a"}, Member{Route: "b", Activation: Disabled}, Member{Route: "c", LBFactor: 8})
+	pick := func(r Request) string {
+		l, err := b.Pick(r)
+		if err != nil {
+			return "nobody"
+		}
+		defer l.Done(OK)
+		return l.Route()
+	}
+	only := Activations{"a": Stopped, "b": Active, "c": Disabled}
+	for range 3 {
+		if got := pick(Request{Activations: only}); got != "b" {
+			t.Errorf("only b is active: picked %s", got)
+		}
+	}
+	if got := pick(Request{Activations: only, Primary: []byte("c")}); got != "c" {
+		t.Errorf("a session of c, which is disabled: picked %s", got)
+	}
+	if got := pick(Request{Activations: only, Primary: []byte("a")}); got != "b" {
+		t.Errorf("a session of a, which is stopped: picked %s", got)
+	}
+	if b.Serves([]byte("a"), only) || !b.Serves([]byte("a"), nil) {
+		t.Error("Serves does not look at the activations")
+	}
+	if got := pick(Request{Activations: Activations{"a": Stopped, "c": Stopped}}); got != "nobody" {
+		t.Errorf("nobody is active: picked %s", got)
+	}
+	got := ""
+	for range 6 {
+		got += pick(Request{Stateless: true})
+	}
+	if got != "acacac" && got != "cacaca" {
+		t.Errorf("stateless requests went to %s, want one after the other", got)
 	}
 }

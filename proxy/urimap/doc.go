@@ -60,13 +60,13 @@
 //	reply_timeout         int, ms  instead of the worker's; 0: no limit, negative: not set
 //	sticky_ignore         0, 1     1: balance as if there were no session
 //	fail_on_status        ints     instead of the worker's list; negative: the member stays in service
-//	stateless             0, 1     1: the request creates no session; later
-//	active                names    these members of the balancer are active for the request; later
-//	disabled              names    or disabled, which is stronger; later
-//	stopped               names    or stopped, which is stronger still; later
+//	stateless             0, 1     1: the request creates no session: round robin, whatever the load
+//	active                names    these members of the balancer are active for the request
+//	disabled              names    or disabled, which is stronger
+//	stopped               names    or stopped, which is stronger still
 //	use_server_errors     int      from this status on, the proxy's own error page; later
-//	session_cookie        text     instead of the balancer's; later
-//	session_path          text     instead of the balancer's, with its ';'; later
+//	session_cookie        text     instead of the balancer's
+//	session_path          text     instead of the balancer's, with its ';'
 //	set_session_cookie    0, 1     1 switches it on; later
 //	session_cookie_path   text     instead of the balancer's; mod_jk forgets it; later
 //

@@ -23,12 +23,12 @@ type Extensions struct {
 	// StickyIgnore: balance the request as if it had no session.
 	StickyIgnore bool
 
-	// Stateless: the request creates no session (parsed only).
+	// Stateless: the request creates no session.
 	Stateless bool
 
 	// Active, Disabled and Stopped name workers, not routes, that are members of
 	// the balancer, and have that activation for these requests. No name is in
-	// two of them (parsed only).
+	// two of them.
 	Active, Disabled, Stopped []string
 
 	// FailOnStatus takes the place of the worker's whole list unless it is empty.
@@ -39,8 +39,8 @@ type Extensions struct {
 	// error page of the proxy's. Zero: never (parsed only).
 	UseServerErrors int
 
-	SessionCookie     string // in place of the balancer's session_cookie; "": not set (parsed only)
-	SessionPath       string // in place of session_path, with its ';' if it has one; "": not set (parsed only)
+	SessionCookie     string // in place of the balancer's session_cookie; "": not set
+	SessionPath       string // in place of session_path, with its ';' if it has one; "": not set
 	SetSessionCookie  bool   // switches set_session_cookie on; false changes nothing (parsed only)
 	SessionCookiePath string // in place of session_cookie_path; "": not set (parsed only)
 }
@@ -63,14 +63,14 @@ type extensionKind struct {
 // is changed here, and in its comment above and in doc.go, and nowhere else.
 func kindOf(name string) extensionKind {
 	switch name {
-	case "reply_timeout", "sticky_ignore":
+	case "reply_timeout", "sticky_ignore", "stateless":
 		return extensionKind{known: true}
-	case "stateless", "use_server_errors":
+	case "use_server_errors":
 		return extensionKind{known: true, later: true}
 	case "fail_on_status":
 		return extensionKind{known: true, once: true}
 	case "active", "disabled", "stopped", "session_cookie", "session_path":
-		return extensionKind{known: true, once: true, lb: true, later: true}
+		return extensionKind{known: true, once: true, lb: true}
 	case "session_cookie_path":
 		return extensionKind{known: true, once: true, lb: true, later: true}
 	case "set_session_cookie":

@@ -190,7 +190,6 @@ func TestRules(t *testing.T) {
 		want: []string{"/a=w;active=a,b,c;fail_on_status=-404,503,500,0", "/b=w"},
 		problems: []string{
 			`1: /a: fail_on_status: "x7" is not a status; mod_jk makes it 0`,
-			"1: /a: active: is not supported yet and has no effect",
 			"2: /b: blanks around ';' belong to the names beside it in mod_jk; here they are ignored",
 			"2: /b: fail_on_status: the list is empty, so the worker's counts",
 			"2: /b: active: names nobody",
@@ -220,14 +219,9 @@ func TestRules(t *testing.T) {
 			"/b=w;disabled=x;stopped=y", "-/c=w;stateless=1", "/d=w",
 		},
 		problems: []string{
-			"1: /a: stateless: is not supported yet and has no effect",
 			"1: /a: use_server_errors: is not supported yet and has no effect",
-			"1: /a: session_cookie: is not supported yet and has no effect",
-			"1: /a: session_path: is not supported yet and has no effect",
 			"1: /a: set_session_cookie: is not supported yet and has no effect",
 			"1: /a: session_cookie_path: is not supported yet and has no effect",
-			"2: /b: disabled: is not supported yet and has no effect",
-			"2: /b: stopped: is not supported yet and has no effect",
 		},
 	}, {
 		name: "extensions on an exclusion",
@@ -309,11 +303,7 @@ func TestWorkers(t *testing.T) {
 	}})
 	const at = "uriworkermap.properties:"
 	wantProblems(t, m,
-		at+"1: /a: active: is not supported yet and has no effect",
 		at+`1: /a: balancer "lb" has no member "zz" (the names of workers count, not their routes)`,
-		at+"2: /b: stopped: is not supported yet and has no effect",
-		at+"2: /b: session_cookie: is not supported yet and has no effect",
-		at+"2: /b: session_path: is not supported yet and has no effect",
 		at+"2: /b: set_session_cookie: is not supported yet and has no effect",
 		at+"2: /b: session_cookie_path: is not supported yet and has no effect",
 		at+`2: /b: stopped: has no effect, because worker "solo" is no balancer`,

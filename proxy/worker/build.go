@@ -167,7 +167,7 @@ func (p *parser) lb(use usage) *LB {
 		SessionPath:       s.text("session_path", ";jsessionid"),
 		SetSessionCookie:  s.boolean("set_session_cookie", false),
 		SessionCookiePath: s.text("session_cookie_path", "/"),
-		Mount:             s.get("mount").values(),
+		Mount:             s.mounts(),
 	}
 	if lb.RecoverTime < time.Second {
 		lb.RecoverTime = time.Second
@@ -179,6 +179,15 @@ func (p *parser) lb(use usage) *LB {
 	s.members(lb)
 	s.attempts(lb)
 	return lb
+}
+
+// mounts returns the URI patterns of a worker.
+func (s *section) mounts() []Mount {
+	var all []Mount
+	for _, e := range s.get("mount").elements() {
+		all = append(all, Mount{Pattern: e.value, Line: e.line})
+	}
+	return all
 }
 
 // method returns the balancing method, by mod_jk's order of digits.
@@ -283,7 +292,7 @@ func (p *parser) member(use usage) Member {
 	if s.strict {
 		s.httpTimes(&m)
 	}
-	m.Mount = s.get("mount").values()
+	m.Mount = s.mounts()
 	return m
 }
 
@@ -526,7 +535,7 @@ func (p *parser) status(use usage) *Status {
 		NS:                  orNone("ns", "jk:"),
 		XMLNS:               orNone("xmlns", `xmlns:jk="http://tomcat.apache.org"`),
 		Doctype:             s.any("doctype", ""),
-		Mount:               s.get("mount").values(),
+		Mount:               s.mounts(),
 	}
 	if st.Good == nil {
 		st.Good = []string{"a.o", "a.i", "a.b", "a.r"}

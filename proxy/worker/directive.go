@@ -75,7 +75,7 @@ func directiveTable() func() map[string]directive {
 
 		"type":      {roles: asListed},
 		"reference": {roles: asListed},
-		"mount":     {roles: asListed, repeat: appends, later: true},
+		"mount":     {roles: asListed, repeat: appends},
 
 		"host":                   {roles: asServer},
 		"port":                   {roles: asServer},

@@ -51,7 +51,7 @@
 //
 //	type                        enum          ajp13            exact: http, lb, ajp13, ajp14, ajp12, status
 //	reference                   text                           prefix of the worker to inherit from
-//	mount                   +   list                           URI patterns; later
+//	mount                   +   list                           URI patterns of a listed worker: rules, see package urimap
 //
 //	of ajp and http:
 //	host                        text          localhost        name or IP literal without brackets; http: required

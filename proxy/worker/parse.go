@@ -75,6 +75,8 @@ func (p *parser) effect(w *named, prop *property) {
 		p.warn(prop.line, "%s: has no effect, only worker.%s counts", show(prop.origin), name)
 	case d.roles&w.roles == 0 && prop.origin == prop.key:
 		p.warn(prop.line, "%s: has no effect on %s", show(prop.origin), w.roles)
+	case name == "mount" && !slices.Contains(p.file.List, strings.TrimSuffix(strings.TrimPrefix(prop.key, "worker."), ".mount")):
+		p.warn(prop.line, "%s: has no effect, because the worker is not in worker.list", show(prop.origin))
 	case d.roles&w.roles != 0 && name == "method" && p.matters(name, prop):
 		p.warn(prop.line, "%s: %s is not supported yet, R (Request) is used", show(prop.origin), quote(prop.value))
 	case d.roles&w.roles != 0 && d.later && p.matters(name, prop):

@@ -67,7 +67,15 @@ func (t *text) lb(lb *LB) {
 	t.put("recover_time", lb.RecoverTime)
 	t.put("error_escalation_time", lb.ErrorEscalationTime)
 	t.put("max_reply_timeouts", lb.MaxReplyTimeouts)
-	t.put("mount", list(lb.Mount))
+	t.mount(lb.Mount)
+}
+
+func (t *text) mount(all []Mount) {
+	patterns := make([]string, len(all))
+	for i, m := range all {
+		patterns[i] = m.Pattern
+	}
+	t.put("mount", list(patterns))
 }
 
 // once writes a member unless it was written.
@@ -104,7 +112,7 @@ func (t *text) once(shown map[string]bool, m *Member, inLB bool) {
 	t.put("prepost_timeout", m.prepost())
 	t.put("reply_timeout", limit(m.ReplyTimeout))
 	t.connections(m)
-	t.put("mount", list(m.Mount))
+	t.mount(m.Mount)
 }
 
 func (t *text) connections(m *Member) {
@@ -143,7 +151,7 @@ func (t *text) status(st *Status) {
 	t.put("ns", none(st.NS))
 	t.put("xmlns", none(st.XMLNS))
 	t.put("doctype", none(st.Doctype))
-	t.put("mount", list(st.Mount))
+	t.mount(st.Mount)
 }
 
 // prepost returns when a connection is probed before a request.

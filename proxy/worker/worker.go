@@ -126,7 +126,7 @@ type LB struct {
 	SessionPath         string        // the path parameter with it, as configured; ";jsessionid" unless set
 	SetSessionCookie    bool          // parsed only
 	SessionCookiePath   string        // parsed only
-	Mount               []string      // parsed only
+	Mount               []Mount       // URI patterns of rules that send requests here
 }
 
 // SessionParam returns the name of the path parameter that carries the session:
@@ -214,7 +214,13 @@ type Member struct {
 	Distance   int        // parsed only
 	Domain     string     // part of Route before its first dot unless set (parsed only)
 	Redirect   string     // route of the member to fail over to (parsed only)
-	Mount      []string   // parsed only
+	Mount      []Mount    // URI patterns of rules that send requests here, if it is listed
+}
+
+// A Mount is one element of `mount`.
+type Mount struct {
+	Pattern string // as written; package urimap knows what it means
+	Line    int
 }
 
 // Address returns host:port, with brackets around an IPv6 literal.
@@ -233,7 +239,7 @@ type Status struct {
 	NS                  string // "" for none
 	XMLNS               string // "" for none
 	Doctype             string
-	Mount               []string
+	Mount               []Mount
 }
 
 // A File is a parsed workers.properties with everything resolved. Nothing in it

@@ -1,0 +1,188 @@
+package proxy
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/proxy/balance"
+	"github.com/understudy-lb/understudy/proxy/http1"
+	"github.com/understudy-lb/understudy/proxy/urimap"
+	"github.com/understudy-lb/understudy/proxy/worker"
+)
+
+// A mapping is the worker of a request, and what the rule that chose it sets in
+// place of the worker's own (mod_jk.md 5.6). Nobody writes to it after New.
+type mapping struct {
+	lb          *lb                     // nil: there is no worker with the name
+	finder      *cookie.Finder          // nil: sessions are not looked for
+	usable      func(route []byte) bool // whether a session that names route would be served
+	activations balance.Activations
+	stateless   bool
+	failOn      []worker.StatusRule // nil: the member's
+	reply       time.Duration       // if replySet, in place of the member's reply_timeout
+	replySet    bool
+}
+
+// route finds out which worker the request is for, and which members its session
+// names. It looks at the path in its normal form; the member gets it as it came.
+func (x *exchange) route() failure {
+	m := x.p.everything
+	if m == nil {
+		match, ok := x.p.uris.Match(x.req.Path, &x.normal)
+		if !ok {
+			return x.unmapped(match.Outcome)
+		}
+		m = x.p.rules[match.Rule]
+	}
+	if m.lb == nil {
+		return x.failed(failNoWorker, errNoWorker)
+	}
+	x.mapping, x.lb = m, m.lb
+	x.want.Activations, x.want.Stateless = m.activations, m.stateless
+	if m.finder == nil {
+		return failNone
+	}
+	n := 0
+	for i := x.req.Find(http1.NameCookie, 0); i >= 0 && n < len(x.cookies); i = x.req.Find(http1.NameCookie, i+1) {
+		x.cookies[n] = x.req.Value(i)
+		n++
+	}
+	x.ref = m.finder.Find(x.req.Path, x.cookies[:n], m.usable, &x.scratch)
+	clear(x.cookies[:n])
+	if x.ref.Forged > 0 {
+		x.p.counts.forged.Add(uint64(x.ref.Forged))
+	}
+	x.want.Primary, x.want.Secondary, x.want.Session = x.ref.Primary, x.ref.Secondary, x.ref.Present
+	return failNone
+}
+
+// maxCookieLines bounds the Cookie lines of a request that are searched for a
+// session; HTTP/2 clients send one line per cookie.
+const maxCookieLines = 32
+
+// unmapped refuses a request that goes to no worker.
+func (x *exchange) unmapped(o urimap.Outcome) failure {
+	switch o {
+	case urimap.Malformed, urimap.Ambiguous:
+		return x.failed(failPath, mappingError(o))
+	default:
+		return x.failed(failUnmapped, mappingError(o))
+	}
+}
+
+// mappingError is the cause of failUnmapped and failPath.
+type mappingError urimap.Outcome
+
+func (o mappingError) Error() string { return "proxy: the path is " + urimap.Outcome(o).String() }
+
+// silence returns how long a member may be silent. As in mod_jk, reply_timeout
+// decides while a reply is awaited, and socket_timeout only without it (TC-4b: nine
+// seconds of work are not cut by a socket_timeout of three).
+func (m *mapping) silence(to *member) time.Duration {
+	if m.replySet {
+		return cmp.Or(m.reply, to.settings.SocketTimeout)
+	}
+	return cmp.Or(to.settings.ReplyTimeout, to.settings.SocketTimeout)
+}
+
+// failsOn reports whether a status is in the fail_on_status that holds for the
+// request. The first hit decides.
+func (x *exchange) failsOn(status int) (soft, hit bool) {
+	rules := x.mapping.failOn
+	if rules == nil {
+		rules = x.member.settings.FailOnStatus
+	}
+	for _, r := range rules {
+		if r.Status == status {
+			return r.Soft, true
+		}
+	}
+	return false, false
+}
+
+// mapAll sends all requests to one lb.
+func (p *Proxy) mapAll(l *lb) error {
+	var err error
+	p.everything, err = p.mapTo(l, urimap.Extensions{})
+	return err
+}
+
+// mapByRules makes the mappings of all rules.
+func (p *Proxy) mapByRules() error {
+	p.rules = map[*urimap.Rule]*mapping{}
+	plain := map[string]*mapping{} // by worker: those that set nothing
+	for _, r := range p.uris.Rules {
+		if r.Exclude || r.Disabled {
+			continue
+		}
+		key, setsNothing := r.Worker, r.Extensions.String() == ""
+		if m := plain[key]; m != nil && setsNothing {
+			p.rules[r] = m
+			continue
+		}
+		m, err := p.mapTo(p.worker(r.Worker), r.Extensions)
+		if err != nil {
+			return fmt.Errorf("%s:%d: %s: %w", r.File, r.Line, r.Text, err)
+		}
+		p.rules[r] = m
+		if setsNothing {
+			plain[key] = m
+		}
+	}
+	return nil
+}
+
+// worker returns the worker of a name that requests can be sent to, or nil.
+func (p *Proxy) worker(name string) *lb {
+	for _, l := range p.workers {
+		if l.name == name {
+			return l
+		}
+	}
+	return nil
+}
+
+// mapTo makes a mapping to l, which may be nil.
+func (p *Proxy) mapTo(l *lb, e urimap.Extensions) (*mapping, error) {
+	m := &mapping{lb: l, stateless: e.Stateless, reply: e.ReplyTimeout, replySet: e.ReplyTimeoutSet}
+	if l == nil {
+		return m, nil
+	}
+	for _, r := range e.FailOnStatus {
+		m.failOn = append(m.failOn, worker.StatusRule(r))
+	}
+	m.activations = l.activations(e)
+	m.usable = func(route []byte) bool { return l.balancer.Serves(route, m.activations) }
+	if l.sticky && !e.StickyIgnore {
+		var err error
+		m.finder, err = cookie.NewFinder(cookie.FinderConfig{
+			Cookie: cmp.Or(e.SessionCookie, l.cookie), Param: cmp.Or(e.SessionPath, l.param), Codec: p.codec,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// activations returns what a rule sets, by route. A member that can never be used
+// stays stopped whatever a rule says.
+func (l *lb) activations(e urimap.Extensions) balance.Activations {
+	set := balance.Activations{}
+	add := func(names []string, a balance.Activation) {
+		for _, name := range names {
+			if w := l.members[name]; w != nil && !unusable(w) {
+				set[w.Route] = a
+			}
+		}
+	}
+	add(e.Active, balance.Active)
+	add(e.Disabled, balance.Disabled)
+	add(e.Stopped, balance.Stopped)
+	if len(set) == 0 {
+		return nil // the ordinary case, which looks nothing up
+	}
+	return set
+}
