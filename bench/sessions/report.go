@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"html"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A report collects what was measured.
+type report struct {
+	opts        options
+	who         []string
+	absent      []string
+	cells       []*cell
+	heap        []int // by who; nil if not measured
+	memoryNodes int
+	pinned      bool
+	started     time.Time
+}
+
+// A cell is one contestant under one load.
+type cell struct {
+	Name   string    `json:"name"`
+	Nodes  int       `json:"nodes"`
+	Load   string    `json:"load"`
+	PerCPU []float64 `json:"requestsPerCPUSecond"` // by round
+	Wire   []int     `json:"replicationBytesPerRequest"`
+	P50    []float64 `json:"saturatedP50ms"`
+	P99    []float64 `json:"saturatedP99ms"`
+	Paced  []float64 `json:"pacedP50ms"`
+	Paced9 []float64 `json:"pacedP99ms"`
+}
+
+func (r *report) find(name string, n int, l load) *cell {
+	for _, c := range r.cells {
+		if c.Name == name && c.Nodes == n && c.Load == l.String() {
+			return c
+		}
+	}
+	return nil
+}
+
+func (r *report) add(name string, n int, l load, m measurement) {
+	c := r.find(name, n, l)
+	if c == nil {
+		c = &cell{Name: name, Nodes: n, Load: l.String()}
+		r.cells = append(r.cells, c)
+	}
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	c.PerCPU = append(c.PerCPU, m.perCPU)
+	c.Wire = append(c.Wire, m.wire)
+	c.P50, c.P99 = append(c.P50, ms(m.saturated.p50)), append(c.P99, ms(m.saturated.p99))
+	c.Paced, c.Paced9 = append(c.Paced, ms(m.paced.p50)), append(c.Paced9, ms(m.paced.p99))
+}
+
+// write writes sessions.md, sessions.svg and sessions.json.
+func (r *report) write(ctx context.Context) error {
+	if err := os.MkdirAll(r.opts.out, 0o755); err != nil {
+		return err
+	}
+	raw, err := json.MarshalIndent(r.cells, "", " ")
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{
+		"sessions.md": r.text(ctx), "sessions.svg": r.chart(), "sessions.json": string(raw) + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(r.opts.out, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	fmt.Print(r.text(ctx))
+	return nil
+}
+
+func (r *report) text(ctx context.Context) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Sessions: what a replicated one costs\n\nWritten by `make bench-sessions` on %s, in %s.\n\n",
+		r.started.Format(time.DateOnly), time.Since(r.started).Round(time.Second))
+	fmt.Fprintf(&b, "%d users, each with a session and a connection, post to the node that holds their session and check the counter; medians of %d rounds of %v,\n"+
+		"interleaved, with the lowest and highest. Everything is on loopback of one machine with %d cores; ",
+		r.opts.users, r.opts.rounds, r.opts.stretch, runtime.NumCPU())
+	if r.pinned {
+		b.WriteString("all servers share one core, the load has the rest. ")
+	}
+	fmt.Fprintf(&b, "Only ratios within a run mean\nanything. \"held\": the session has that much data, and only the counter changes; \"rewritten\": the data is new with each request.\n\n")
+	for _, v := range versions(ctx) {
+		fmt.Fprintf(&b, "* %s\n", v)
+	}
+	for _, a := range r.absent {
+		fmt.Fprintf(&b, "* not measured: %s\n", a)
+	}
+	for _, n := range r.opts.nodes {
+		for _, l := range loads() {
+			r.table(&b, n, l)
+		}
+	}
+	if r.heap != nil {
+		fmt.Fprintf(&b, "\n## Memory\n\nLive heap per session with a counter and 1 KiB, all of %d nodes together (and Redis), %d sessions.\n\n| | bytes |\n| --- | ---: |\n", r.memoryNodes, r.opts.sessions)
+		for i, name := range r.who {
+			fmt.Fprintf(&b, "| %s | %d |\n", name, r.heap[i])
+		}
+	}
+	return b.String()
+}
+
+func (r *report) table(b *strings.Builder, n int, l load) {
+	us := r.find(ours, n, l)
+	fmt.Fprintf(b, "\n## %d nodes, %s\n\n| | requests per CPU-second of all nodes | ours is | replication bytes | p50 / p99 ms, saturated | at %d/s |\n| --- | ---: | ---: | ---: | ---: | ---: |\n", n, l, r.opts.rate)
+	for _, name := range r.who {
+		c := r.find(name, n, l)
+		if c == nil {
+			continue
+		}
+		v := median(slices.Clone(c.PerCPU))
+		ratio := ""
+		if us != nil && name != ours {
+			ratio = fmt.Sprintf("%.2f ×", median(slices.Clone(us.PerCPU))/v)
+		}
+		fmt.Fprintf(b, "| %s | %.0f (%.0f–%.0f) | %s | %d | %.2f / %.2f | %.2f / %.2f |\n", name, v, slices.Min(c.PerCPU), slices.Max(c.PerCPU),
+			ratio, median(slices.Clone(c.Wire)), median(slices.Clone(c.P50)), median(slices.Clone(c.P99)),
+			median(slices.Clone(c.Paced)), median(slices.Clone(c.Paced9)))
+	}
+}
+
+// chart shows requests per CPU-second of the first load, a bar per contestant
+// and number of nodes.
+func (r *report) chart() string {
+	const width, bar, gap, left = 760, 16, 14, 190
+	l := loads()[0]
+	best := 1.0
+	for _, c := range r.cells {
+		if c.Load == l.String() {
+			best = max(best, median(slices.Clone(c.PerCPU)))
+		}
+	}
+	var b strings.Builder
+	y := 40
+	for _, name := range r.who {
+		for i, n := range r.opts.nodes {
+			c := r.find(name, n, l)
+			if c == nil {
+				continue
+			}
+			if i == 0 {
+				fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`, left-50, y+bar-4, html.EscapeString(name))
+			}
+			v := median(slices.Clone(c.PerCPU))
+			w := int(v / best * (width - left - 80))
+			color := "#9aa5b1"
+			if name == ours {
+				color = "#2f6f4f"
+			}
+			fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end" fill="#666">%d nodes</text><rect x="%d" y="%d" width="%d" height="%d" fill="%s"/><text x="%d" y="%d">%.0f</text>`+"\n",
+				left-4, y+bar-4, n, left, y, w, bar-2, color, left+w+5, y+bar-4, v)
+			y += bar
+		}
+		y += gap
+	}
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="11">
+<rect width="100%%" height="100%%" fill="white"/>
+<text x="10" y="20" font-size="14">%s: requests per CPU-second of all nodes</text>
+%s</svg>
+`, width, y+10, l, b.String())
+}
+
+// versions are those of what was measured.
+func versions(ctx context.Context) []string {
+	list := []string{runtime.Version()}
+	for _, cmd := range [][]string{
+		{"java", "-version"}, {"redis-server", "--version"}, {"dpkg-query", "-W", "tomcat10"}, {"uname", "-sr"},
+	} {
+		out, err := exec.CommandContext(ctx, cmd[0], cmd[1:]...).CombinedOutput()
+		if err == nil {
+			line, _, _ := strings.Cut(string(out), "\n")
+			list = append(list, strings.ReplaceAll(strings.TrimSpace(line), "\t", " "))
+		}
+	}
+	return list
+}
