@@ -23,6 +23,9 @@ const (
 	DefaultBuffer      = 8192           // SESS-9
 	DefaultMaxBytes    = 12 << 20       // one frame to a peer carries a whole session
 	DefaultAckTimeout  = 500 * time.Millisecond
+
+	DefaultMaxSessions   = 1_000_000
+	DefaultMaxTombstones = 100_000 // half a kilobyte each
 )
 
 // A Cluster says who the members are. [*cluster.Cluster] is one.
@@ -128,6 +131,35 @@ type Config struct {
 	// If zero, it is 12 MiB; at most that.
 	MaxBytes int
 
+	// MaxSessions bounds the sessions of which this member is the primary:
+	// beyond it no new one is made ([ErrTooManySessions]). Those that exist go
+	// on, also those that it takes over from others, and it takes twice as many
+	// copies. If zero, it is 1,000,000; without limit if negative.
+	MaxSessions int
+
+	// MaxMemory bounds what the sessions, copies and tombstones of this member
+	// take, in bytes: names and values, and half a kilobyte each. Beyond nine
+	// tenths of it no new session is made, beyond it no further copy taken;
+	// what is there may grow on, each up to MaxBytes. If zero, it is half of
+	// the process's memory limit (GOMEMLIMIT), or without limit if that is not
+	// set; without limit if negative.
+	MaxMemory int64
+
+	// MaxTombstones bounds of how many sessions that have ended this member
+	// knows so; the oldest are forgotten first. A forgotten one can return only
+	// from a member that was cut off when it ended, and a client that comes
+	// with its cookie is told that it is lost. If zero, it is 100,000; without
+	// limit if negative.
+	MaxTombstones int
+
+	// FirstIdleTimeout is the idle time-out of a session until its client has
+	// come back with it, so that a flood of requests without cookies leaves no
+	// sessions behind for long (H32). The next request raises it to
+	// IdleTimeout, unless [Session.SetIdleTimeout] has changed it. If zero, it
+	// is IdleTimeout; at least a second, at most IdleTimeout. All members need
+	// the same.
+	FirstIdleTimeout time.Duration
+
 	// OnConflict is called, after the heal of a partition, for each session of
 	// which this member knows that changes accepted on the other side of it
 	// were lost (G4). It must not block. If nil, they are only logged and
@@ -172,6 +204,7 @@ func (c Config) withDefaults() (Config, error) {
 	set(&c.Path, "/")
 	set(&c.IdleTimeout, DefaultIdleTimeout)
 	set(&c.Lifetime, max(DefaultLifetime, c.IdleTimeout))
+	set(&c.FirstIdleTimeout, c.IdleTimeout)
 	set(&c.SweepInterval, DefaultSweep)
 	set(&c.AckTimeout, DefaultAckTimeout)
 	set(&c.Buffer, DefaultBuffer)
@@ -184,6 +217,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("session: Config.IdleTimeout is %v, want at least 1s", c.IdleTimeout)
 	case c.Lifetime < c.IdleTimeout:
 		return c, fmt.Errorf("session: Config.Lifetime is %v, want at least Config.IdleTimeout, %v", c.Lifetime, c.IdleTimeout)
+	case c.FirstIdleTimeout < time.Second || c.FirstIdleTimeout > c.IdleTimeout:
+		return c, fmt.Errorf("session: Config.FirstIdleTimeout is %v, want at least 1s and at most Config.IdleTimeout, %v", c.FirstIdleTimeout, c.IdleTimeout)
 	case c.SweepInterval < 0: // H29
 		return c, fmt.Errorf("session: Config.SweepInterval is %v, want a positive time", c.SweepInterval)
 	case c.AckTimeout < 0 || c.JoinTimeout < 0:

@@ -36,7 +36,12 @@
 // (links.go). When all have, the member is ready (loop.go), and announces it.
 // Membership and the ends of connections are told to every session that they
 // concern: it gets a new secondary, or waits for none. Sessions that were not
-// used for their idle time-out end on all members.
+// used for their idle time-out, or are older than their lifetime, end on all
+// members (sweep.go); each reckons by its own clock, and clocks may differ.
+//
+// A member that has as many sessions as it may (limits.go) makes no new ones and
+// says so; those that exist go on. One that has no room for a copy says so, and
+// the next in rank is asked.
 //
 // # What survives what
 //
@@ -49,8 +54,8 @@
 //
 // # Locks
 //
-// Complete, outer first: Session.mu → reborn.mu → entry.mu → link.mu → those of
-// package peer. shard.mu, timers.mu, links.mu and Manager.mu are leaves. None is
+// Complete, outer first: Session.mu → reborn.mu → Manager.births → entry.mu → link.mu → those of
+// package peer. shard.mu, timers.mu, graves.mu, links.mu and Manager.mu are leaves. None is
 // held across I/O or a call of the application; a request that waits for another
 // member holds none.
 package session

@@ -80,17 +80,23 @@ func (m *Manager) note(e *entry) {
 	if r.Epoch != e.epoch || now != secondary {
 		e.orphan = false
 	}
+	m.account(e, &r, now)
 	e.epoch, e.copies = r.Epoch, r.Copies
 	defer m.weigh(e)
 	if now == e.role {
 		return
 	}
-	m.stats.roles[e.role].Add(-1)
-	m.stats.roles[now].Add(1)
 	if now == tombstone {
 		e.buried = max(1, m.uptime())
+		m.graves.dig(e.id)
+		if m.stats.roles[tombstone].Load() > m.limits.tombstones {
+			m.wake()
+		}
 	}
 	e.role = now
+	if m.saysWrong() {
+		m.wake()
+	}
 }
 
 // weigh counts the session among those that lack a copy, or not. e.mu must be
@@ -139,6 +145,7 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 
 // send queues one message. e.mu must be held.
 func (m *Manager) send(e *entry, a *owner.Action, in *inbound) {
+	a.Message.Expiry = m.relative(a.Message.Expiry)
 	data := appendMessage(nil, e.id, &a.Message)
 	if in != nil && in.kind == peer.Ask && !in.answered && memberOf(in.conn.ID()) == a.To &&
 		(a.Message.Kind == owner.Ack || a.Message.Kind == owner.Refused) {
@@ -228,7 +235,7 @@ func (v *env) Connected() []owner.Member {
 func (v *env) Candidates() []owner.Member {
 	var able []owner.Member
 	for _, c := range Rank(v.m.cluster.Self(), v.m.cluster.Members(), v.id, v.m.placement) {
-		if p := ownerMember(c); v.Peer(p)&owner.Connected != 0 {
+		if p := ownerMember(c); v.Peer(p)&owner.Connected != 0 && !v.m.isCrowded(p) {
 			able = append(able, p)
 		}
 	}
@@ -289,11 +296,12 @@ func (m *Manager) living(name string) owner.Member {
 
 // counters are what [Manager.Stats] reads.
 type counters struct {
-	roles                                               [roles]atomic.Int64
+	roles, bytes                                        [roles]atomic.Int64
 	lacking                                             atomic.Int64
 	created, ended, expired, lost, flagged, conflicts   atomic.Uint64
 	unprotected, flushes, updates, takes, grants        atomic.Uint64
 	strikes, notExecuted, failed, forged, garbage, sent atomic.Uint64
+	tooMany, noRoom                                     atomic.Uint64
 }
 
 func (c *counters) count(k owner.MessageKind) {

@@ -31,7 +31,11 @@ func (s *Session) create(changes owner.Changes) (applied bool, err error) {
 	if s.lost {
 		lost = s.presented.ID
 	}
-	e, c, joined := m.reborn.make(m, lost, changes)
+	e, c, joined, err := m.reborn.make(m, lost, changes)
+	if err != nil {
+		s.tooMany = true
+		return false, err
+	}
 	if joined {
 		s.mu.Unlock()
 		a := m.wait(c)
@@ -51,7 +55,10 @@ func (s *Session) create(changes owner.Changes) (applied bool, err error) {
 		}
 		if !a.handle {
 			m.table.drop(e)
-			e, c = m.found(changes)
+			if e, c, err = m.bear(changes); err != nil {
+				s.tooMany = true
+				return false, err
+			}
 			joined = false
 		}
 	}
@@ -64,6 +71,18 @@ func (s *Session) create(changes owner.Changes) (applied bool, err error) {
 	return !joined, nil
 }
 
+// bear makes a new session, unless there are too many. The entry is held.
+func (m *Manager) bear(changes owner.Changes) (*entry, *call, error) {
+	m.births.Lock()
+	defer m.births.Unlock()
+	if m.full() {
+		m.stats.tooMany.Add(1)
+		return nil, nil, ErrTooManySessions
+	}
+	e, c := m.found(changes)
+	return e, c, nil
+}
+
 // found makes a new session. The entry is held.
 func (m *Manager) found(changes owner.Changes) (*entry, *call) {
 	now := m.clock()
@@ -71,7 +90,7 @@ func (m *Manager) found(changes owner.Changes) (*entry, *call) {
 	c := m.newCall()
 	e.mu.Lock()
 	m.step(e, &owner.Event{Kind: owner.Create, Op: &c.op, Changes: changes, Expiry: owner.Expiry{
-		Idle: m.idleTimeout.Milliseconds(), Access: now, End: now + m.lifetime.Milliseconds(),
+		Idle: m.firstIdle.Milliseconds(), Access: now, End: now + m.lifetime.Milliseconds(),
 	}}, nil)
 	e.mu.Unlock()
 	m.stats.created.Add(1)
@@ -105,24 +124,26 @@ type newborn struct {
 
 // make makes a session, or joins the one that was made in place of lost. The
 // entry is held; of a call that joined, the answer is to be waited for.
-func (r *reborn) make(m *Manager, lost string, changes owner.Changes) (e *entry, c *call, joined bool) {
+func (r *reborn) make(m *Manager, lost string, changes owner.Changes) (e *entry, c *call, joined bool, err error) {
 	if lost == "" {
-		e, c = m.found(changes)
-		return e, c, false
+		e, c, err = m.bear(changes)
+		return e, c, false, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	if n, ok := r.ids[lost]; ok && now.Before(n.until) {
 		e, c = m.arrive(n.id, owner.Epoch{}, m.self)
-		return e, c, true
+		return e, c, true, nil
 	}
-	e, c = m.found(changes)
+	if e, c, err = m.bear(changes); err != nil {
+		return nil, nil, false, err
+	}
 	if r.ids == nil {
 		r.ids = make(map[string]newborn)
 	}
 	r.ids[lost] = newborn{e.id, now.Add(rebornFor)}
-	return e, c, false
+	return e, c, false, nil
 }
 
 // find returns the id of the session that was made in place of lost, or "".

@@ -41,6 +41,7 @@ type link struct {
 	recovered bool       // all sessions have recovered from that
 	met       int64      // tombstones from before this uptime are known there
 	era       uint64     // Manager.era after the last connection that was up ended; 0 before
+	crowded   int64      // until this uptime it has no room for more copies
 }
 
 // A frame waits for a connection to come up.
@@ -231,7 +232,7 @@ func (m *Manager) series(c *peer.Conn, p owner.Member, met int64, era uint64) er
 // compare returns the header of what is held as a message. e.mu must be held.
 func (m *Manager) compare(e *entry) []byte {
 	r := e.machine.Record()
-	return appendMessage(nil, e.id, &owner.Message{Kind: owner.Compare, Header: r.Header, Expiry: r.Expiry})
+	return appendMessage(nil, e.id, &owner.Message{Kind: owner.Compare, Header: r.Header, Expiry: m.relative(r.Expiry)})
 }
 
 // Frame implements [peer.Handler].
@@ -252,10 +253,17 @@ func (p peers) Frame(c *peer.Conn, f peer.Frame) {
 	in := inbound{conn: c, kind: f.Kind, number: f.Number}
 	e := m.table.hold(id)
 	e.mu.Lock()
-	m.hear(e, &msg)
-	if msg.Kind == owner.Forward && e.role == primary && !m.fits(e, msg.Changes) {
+	msg.Expiry = m.absolute(msg.Expiry)
+	if msg.Kind == owner.Take {
+		m.expire(e)
+	}
+	switch {
+	case msg.Kind == owner.Forward && e.role == primary && !m.fits(e, msg.Changes):
 		m.refuseForward(e, memberOf(c.ID()), msg.Tag)
-	} else {
+	case m.refuses(e, &msg):
+		m.noRoom(e, memberOf(c.ID()), &msg, &in)
+	default:
+		m.heedRoom(memberOf(c.ID()), &msg)
 		m.step(e, &owner.Event{Kind: owner.Receive, Peer: memberOf(c.ID()), Message: &msg}, &in)
 	}
 	e.mu.Unlock()
@@ -273,20 +281,6 @@ func (m *Manager) refuseForward(e *entry, to owner.Member, tag owner.Tag) {
 	m.send(e, &owner.Action{Kind: owner.Send, To: to, Message: owner.Message{
 		Kind: owner.Forwarded, Tag: tag, Reason: owner.NotPrimary, Header: r.Header, Expiry: r.Expiry,
 	}}, nil)
-}
-
-// hear does what the clock has to do with a message that arrived. e.mu must be
-// held.
-func (m *Manager) hear(e *entry, msg *owner.Message) {
-	switch msg.Kind {
-	case owner.Update, owner.Grant, owner.Forward:
-		if msg.Expiry.Access > e.machine.Record().Expiry.Access || msg.Kind == owner.Forward {
-			e.heard = m.clock()
-		}
-	case owner.Take:
-		m.expire(e)
-	default:
-	}
 }
 
 // Up implements [peer.Handler].

@@ -137,6 +137,7 @@ func (m *Manager) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	sweep := time.Now().Add(m.sweepInterval)
+	var sweeper sweeper
 	for {
 		select {
 		case <-ctx.Done():
@@ -157,10 +158,14 @@ func (m *Manager) run(ctx context.Context) {
 			}
 		}
 		if now := time.Now(); !now.Before(sweep) {
-			m.sweep(ctx)
-			m.follow() //nolint:contextcheck // as above
-			sweep = now.Add(m.sweepInterval)
+			sweep = now.Add(sweepPause)
+			if sweeper.step(m) {
+				m.follow() //nolint:contextcheck // as above
+				sweep = now.Add(m.sweepInterval)
+			}
 		}
+		m.announceRoom()
+		next = earliest(next, m.clearGraves())
 		next = earliest(next, earliest(m.urgent(), earliest(sweep, m.prepare())))
 		timer.Reset(time.Until(next))
 	}
@@ -322,60 +327,6 @@ func (m *Manager) protect(ctx context.Context) {
 		e.mu.Unlock()
 		return pace.keep(ctx)
 	})
-}
-
-// sweep ends what is over, a burst at a time, and forgets those whose memory is over too.
-func (m *Manager) sweep(ctx context.Context) {
-	pace := m.pace()
-	m.table.each(func(e *entry) bool {
-		e.mu.Lock()
-		m.expire(e)
-		if e.role == tombstone && m.outlived(e) {
-			m.forget(e)
-		}
-		e.mu.Unlock()
-		return pace.keep(ctx)
-	})
-	m.reborn.sweep(time.Now())
-}
-
-// forget drops what is held, without a word to anybody, unless something is
-// under way. e.mu must be held.
-func (m *Manager) forget(e *entry) {
-	if e.machine.Busy() {
-		return
-	}
-	m.stats.roles[e.role].Add(-1)
-	e.machine, e.role, e.buried, e.heard = owner.Machine{}, nothing, 0, 0
-	e.epoch, e.copies, e.orphan = owner.Epoch{}, nil, false
-	m.weigh(e)
-}
-
-// outlived reports whether a tombstone can be forgotten: no cookie of its
-// session is good any more. e.mu must be held.
-func (m *Manager) outlived(e *entry) bool {
-	if end := e.machine.Record().Expiry.End; end > 0 {
-		return m.clock() >= end+copyGrace.Milliseconds()
-	}
-	return m.uptime()-e.buried >= m.lifetime.Milliseconds()
-}
-
-// expire ends the session if it is over. Only the primary can say that it is,
-// and tells the others; any other holder may have a copy that the session has
-// left behind, and drops just that. e.mu must be held.
-func (m *Manager) expire(e *entry) {
-	if e.role != primary && e.role != secondary {
-		return
-	}
-	r := e.machine.Record()
-	switch {
-	case !over(r.Expiry, e.heard, m.clock(), e.role == primary):
-	case e.role == primary:
-		m.stats.expired.Add(1)
-		m.step(e, &owner.Event{Kind: owner.Expire}, nil)
-	default:
-		m.forget(e)
-	}
 }
 
 // prepare makes this member ready once it has compared its sessions with all

@@ -49,6 +49,8 @@ type Manager struct {
 	placement      Placement
 	buffer         int
 	maxBytes       int
+	limits         limits
+	firstIdle      time.Duration
 	onConflict     func(Conflict)
 	onRestored     func([]string)
 	now            func() time.Time
@@ -67,6 +69,9 @@ type Manager struct {
 	stats     counters
 	timers    *timers
 	losses    *losses
+	graves    graves
+	saidFull  atomic.Bool // the proxies were told that this member is full
+	births    sync.Mutex  // held while a session is made, so that no more are made than may be; before entry.mu
 	reborn    reborn
 	works     sync.Pool // of *work
 	scratches sync.Pool // of *cookie.Scratch
@@ -113,6 +118,7 @@ func New(cfg Config) (*Manager, error) {
 		name: cfg.Cookie, param: cfg.Param, path: cfg.Path, secure: cfg.Secure, trustForwarded: cfg.TrustForwarded,
 		rewriting: cfg.URLRewriting, idleTimeout: cfg.IdleTimeout, lifetime: cfg.Lifetime, sweepInterval: cfg.SweepInterval, joinTimeout: cfg.JoinTimeout,
 		placement: cfg.Placement, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, onConflict: cfg.OnConflict, onRestored: cfg.OnRestored, now: cfg.Now, log: cfg.Log,
+		limits: newLimits(&cfg), firstIdle: cfg.FirstIdleTimeout,
 		ackTimeout: cfg.AckTimeout, reignBoot: reignBoot(self),
 		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(), losses: newLosses(), closed: make(chan struct{}), listed: map[peer.ID]listing{},
 		works:     sync.Pool{New: func() any { return new(work) }},
@@ -219,13 +225,17 @@ func (m *Manager) uptime() int64 { return time.Since(m.start).Milliseconds() }
 // clock is the wall clock in milliseconds.
 func (m *Manager) clock() int64 { return m.now().UnixMilli() }
 
-// Stats counts since New, but for the first three, which are of now.
+// Stats counts since New, but for the first five, which are of now.
 type Stats struct {
 	Primary    int // sessions of which this member is the primary
 	Secondary  int // sessions of which it holds a copy
 	Tombstones int // sessions that it knows to have ended
 
+	PrimaryBytes, SecondaryBytes int64 // what their attributes take
+
 	Created     uint64 // sessions made here
+	TooMany     uint64 // sessions that were not made, because this member has too many
+	NoRoom      uint64 // copies that were not taken, likewise
 	Ended       uint64 // requests whose session had been invalidated, or was by them
 	Expired     uint64 // sessions found to be over here
 	Lost        uint64 // requests whose session nobody holds
@@ -250,6 +260,8 @@ func (m *Manager) Stats() Stats {
 	c := &m.stats
 	return Stats{
 		Primary: int(c.roles[primary].Load()), Secondary: int(c.roles[secondary].Load()), Tombstones: int(c.roles[tombstone].Load()),
+		PrimaryBytes: c.bytes[primary].Load(), SecondaryBytes: c.bytes[secondary].Load(),
+		TooMany: c.tooMany.Load(), NoRoom: c.noRoom.Load(),
 		Created: c.created.Load(), Ended: c.ended.Load(), Expired: c.expired.Load(), Lost: c.lost.Load(), Flagged: c.flagged.Load(),
 		Conflicts: c.conflicts.Load(), Unprotected: c.unprotected.Load(), Flushes: c.flushes.Load(), Updates: c.updates.Load(),
 		Takes: c.takes.Load(), Grants: c.grants.Load(), Strikes: c.strikes.Load(), NotExecuted: c.notExecuted.Load(),

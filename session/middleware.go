@@ -65,6 +65,46 @@ func (m *Manager) refuse(w http.ResponseWriter, why string) {
 	http.Error(w, "This node cannot serve the request; try again.", http.StatusServiceUnavailable)
 }
 
+// turnAway has a reply replaced by a 503 if it is an error because its request
+// was to have a session and could have none (OVER-10). Another member may be
+// tried if that can do no harm: if the handler has not run, or only looked.
+func (m *Manager) turnAway(h http.Header, r *http.Request, s *Session, status int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.tooMany || status < http.StatusInternalServerError {
+		return nil
+	}
+	if s.unrun || r.Method == http.MethodGet || r.Method == http.MethodHead {
+		m.stats.notExecuted.Add(1)
+		h.Set(NotExecuted, "full")
+	}
+	h.Set("Retry-After", retryAfter)
+	return ErrTooManySessions
+}
+
+// retryAfter is when a client may try again that found all members full, in
+// seconds (OVER-8).
+const retryAfter = "5"
+
+// Required returns next for requests with a session: one without gets a new one
+// before next runs. If this member takes no more (OVER-9), next does not run,
+// and the reply says so, so that the proxy tries the next member whatever the
+// method (OVER-10). It belongs inside of [Manager.Handler], around what surely
+// makes a session and is not safe to run twice.
+func Required(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := FromContext(r.Context())
+		if err := s.Create(); err != nil {
+			s.mu.Lock()
+			s.unrun = s.tooMany
+			s.mu.Unlock()
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // begin finds the session of a request (R1 to R6), or says why the request
 // cannot be served here.
 func (m *Manager) begin(r *http.Request) (s *Session, refusal string) {
@@ -133,6 +173,9 @@ func (s *Session) start(e *entry, c *call, a *answer) {
 	if c.accessed > 0 {
 		s.accessed = time.UnixMilli(c.accessed)
 	}
+	if m := s.m; m.firstIdle != m.idleTimeout && a.Expiry.Idle == m.firstIdle.Milliseconds() {
+		s.idle = m.idleTimeout // the client has come back with it (H32)
+	}
 }
 
 func epochOf(e cookie.Epoch) owner.Epoch {
@@ -146,7 +189,8 @@ func (m *Manager) serve(next http.Handler, w http.ResponseWriter, r *http.Reques
 	body, _ := m.bodies.Get().(*[]byte)
 	res := &response{
 		w: w, head: r.Method == http.MethodHead, limit: m.buffer, body: (*body)[:0],
-		settle: func(last bool) error { return m.settle(ctx, s, last) },
+		settle:  func(last bool) error { return m.settle(ctx, s, last) },
+		refused: func(h http.Header, status int) error { return m.turnAway(h, r, s, status) },
 		prepare: func(h http.Header, held []byte, complete bool) []byte {
 			m.stamp(h, r, s)
 			return m.relink(h, held, complete, s)

@@ -48,13 +48,14 @@ func (p Placement) String() string {
 // and decides among equals when p is [Hash].
 //
 // A candidate serves, or will when it is ready, and has not the primary's name.
+// One that takes no new sessions may have room for copies: it says so itself.
 // Whether it has compared its sessions (C2), and so can hold one, is for the
 // caller to know.
 // Members are not changed; the result is the caller's.
 func Rank(primary cluster.Member, members []cluster.Member, id string, p Placement) []cluster.Member {
 	ranked := make([]cluster.Member, 0, len(members))
 	for _, m := range members {
-		if !m.Proxy && (m.State == cluster.Running || m.State == cluster.Starting) && m.Name != primary.Name {
+		if !m.Proxy && m.State != cluster.Draining && m.Name != primary.Name {
 			ranked = append(ranked, m)
 		}
 	}

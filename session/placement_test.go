@@ -138,7 +138,7 @@ func TestRankCandidates(t *testing.T) {
 		{"running", cluster.Member{Name: "B", State: cluster.Running}, true},
 		{"starting", cluster.Member{Name: "B", State: cluster.Starting}, true},
 		{"draining", cluster.Member{Name: "B", State: cluster.Draining}, false},
-		{"overloaded", cluster.Member{Name: "B", State: cluster.Overloaded}, false},
+		{"overloaded", cluster.Member{Name: "B", State: cluster.Overloaded}, true}, // says itself whether it has room
 		{"proxy", cluster.Member{Name: "B", State: cluster.Running, Proxy: true}, false},
 		{"another boot of the primary", cluster.Member{Name: "A", Boot: 2, State: cluster.Running}, false},
 	}

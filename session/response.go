@@ -29,13 +29,17 @@ type response struct {
 	// cookie and may rewrite the body, of which all is there if complete.
 	prepare func(h http.Header, body []byte, complete bool) []byte
 
+	// refused is asked before the head leaves whether another member is to be
+	// tried in place of this reply, and then sets the header that says so.
+	refused func(h http.Header, status int) error
+
 	limit     int    // bytes held before the head must leave
 	body      []byte // held: before the head leaves, and then the last bytes
 	status    int    // 0 until WriteHeader
 	left      int64  // of a reply with Content-Length, after the head; -1 without
 	committed bool
 	hijacked  bool
-	err       error // why settle failed
+	err       error // why settle failed, or what refused returned
 }
 
 // Unwrap is for [http.ResponseController].
@@ -141,11 +145,15 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // commit sends the head and what is held; complete is whether that is all.
 func (w *response) commit(complete bool) error {
 	w.committed = true
-	if w.err = w.settle(complete); w.err != nil {
+	why := "The change of the session is not safe on another node; try again."
+	if w.err = w.settle(complete); w.err == nil {
+		why, w.err = "This node takes no more sessions; try again.", w.refused(w.Header(), w.status)
+	}
+	if w.err != nil {
 		w.body = w.body[:0]
 		w.left = -1
 		describeNothing(w.Header())
-		http.Error(w.w, "The change of the session is not safe on another node; try again.", http.StatusServiceUnavailable)
+		http.Error(w.w, why, http.StatusServiceUnavailable)
 		return w.err
 	}
 	h := w.Header()

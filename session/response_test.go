@@ -22,6 +22,7 @@ func serveResponse(t *testing.T, limit int, settle func(n int) error, h http.Han
 		res := &response{
 			w: w, head: r.Method == http.MethodHead, limit: limit,
 			settle:  func(bool) error { n++; return settle(n) },
+			refused: func(http.Header, int) error { return nil },
 			prepare: func(_ http.Header, body []byte, _ bool) []byte { return body },
 		}
 		h(res, r)

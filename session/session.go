@@ -46,6 +46,8 @@ type Session struct {
 	lost     bool
 	ended    bool                    // invalidated, by this request or another
 	ender    bool                    // by this one
+	tooMany  bool                    // it was to have a session, and could have none
+	unrun    bool                    // and the handler that needs it has not run
 	begun    bool                    // the head of the reply has left, without what is new since
 	rotate   string                  // the new id, until the next flush
 	changes  map[string][]byte       // since the last flush; nil is a removal

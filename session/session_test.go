@@ -589,6 +589,40 @@ func TestSkewedClocks(t *testing.T) {
 	}
 }
 
+// The lifetime is the same by whatever clocks: a member whose clock is a day
+// ahead does not end what others have made, and one that is behind does not keep
+// it (SESS-12, D9).
+func TestLifetimeWithSkewedClocks(t *testing.T) {
+	cfg := Config{IdleTimeout: 10 * time.Minute, Lifetime: time.Hour, Placement: Ring}
+	bubble(t, cfg, "abc", func(t *testing.T, f *farm) {
+		f.skew = map[string]time.Duration{"b": 25 * time.Hour, "c": -25 * time.Hour}
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		n := 1
+		for range 11 {
+			time.Sleep(5 * time.Minute)
+			n++
+			b.count(f.nodes[string("abc"[n%3])], n, "")
+			b.with(f.nodes[string("abc"[n%3])], func(s *Session) {
+				age := f.nodes[string("abc"[n%3])].m.now().Sub(s.Created())
+				if want := time.Duration(n-1) * 5 * time.Minute; age < want-time.Second || age > want+time.Second {
+					t.Errorf("its age is %v, want %v", age, want)
+				}
+			})
+		}
+		time.Sleep(5 * time.Minute)
+		if got := b.get(f.nodes["b"], "/peek"); got.Counter != 0 || got.Lost {
+			t.Errorf("after its lifetime: %+v, want a new session, not lost", got)
+		}
+		time.Sleep(2 * time.Minute)
+		for name, n := range f.nodes {
+			if got := n.m.Stats(); got.Primary+got.Secondary+got.Tombstones != 0 {
+				t.Errorf("%s still has %d, %d and %d", name, got.Primary, got.Secondary, got.Tombstones)
+			}
+		}
+	})
+}
+
 func TestNewID(t *testing.T) { // SESS-46
 	seen := map[string]bool{}
 	for range 100_000 {

@@ -2,9 +2,7 @@ package session
 
 import (
 	"hash/maphash"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/understudy-lb/understudy/session/owner"
 )
@@ -13,11 +11,11 @@ import (
 // copy, a tombstone, or nothing but a request that looks for it.
 type entry struct {
 	id   string
-	refs int // guarded by the shard's mu: who may look at the entry; 0 only inside drop
+	refs int // guarded by the shard's mu: who may look at the entry; 0 if nobody does
+	at   int // guarded by the shard's mu: where it is in the shard's list
 
 	mu      sync.Mutex // guards what follows; held for one step, never across I/O; after Session.mu, before link.mu
 	machine owner.Machine
-	heard   int64 // when an access was last heard of, in milliseconds of Config.Now
 	buried  int64 // when the tombstone came, in milliseconds of Manager.uptime; 0 without
 	role    role
 	orphan  bool           // its primary is gone, and this member is the first in line
@@ -25,6 +23,8 @@ type entry struct {
 	era     uint64         // Manager.era when the pair changed last
 	epoch   owner.Epoch    // of the record, as it was after the last step
 	copies  []owner.Member // likewise
+	version uint64         // likewise
+	size    int            // of the attributes, likewise
 }
 
 // A role is what this member is for a session, for the counts.
@@ -71,7 +71,12 @@ func (e *entry) look() (r owner.Record, acknowledged bool) {
 	return e.machine.Record(), e.machine.Acknowledged()
 }
 
-const shards = 64
+const (
+	shards = 64
+
+	// batch is how many entries are taken under a shard's lock at a time.
+	batch = 64
+)
 
 // A table holds all entries of a member.
 type table struct {
@@ -80,8 +85,9 @@ type table struct {
 }
 
 type shard struct {
-	mu      sync.Mutex // guards entries and their refs; a leaf: nothing is locked while it is held
+	mu      sync.Mutex // guards what follows, and refs and at of the entries; a leaf; held for O(batch)
 	entries map[string]*entry
+	list    []*entry // the same, so that a walk can stop and go on
 }
 
 func newTable() *table {
@@ -104,8 +110,9 @@ func (t *table) hold(id string) *entry {
 	defer s.mu.Unlock()
 	e := s.entries[id]
 	if e == nil {
-		e = &entry{id: id}
+		e = &entry{id: id, at: len(s.list)}
 		s.entries[id] = e
+		s.list = append(s.list, e)
 	}
 	e.refs++
 	return e
@@ -121,49 +128,63 @@ func (t *table) drop(e *entry) {
 	// Without refs nobody has e.mu, nor can get it before s.mu is free.
 	if e.refs == 0 && e.machine.Empty() {
 		delete(s.entries, e.id)
+		last := len(s.list) - 1
+		s.list[e.at] = s.list[last]
+		s.list[e.at].at = e.at
+		s.list[last] = nil
+		s.list = s.list[:last]
 	}
 }
 
 // each calls do with every entry there is now, one after the other, until do
-// returns false. e.mu is not held.
+// returns false. An entry may come twice. e.mu is not held.
 func (t *table) each(do func(*entry) bool) {
-	var batch []*entry
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		batch = slices.Grow(batch[:0], len(s.entries))
-		for _, e := range s.entries {
-			e.refs++
-			batch = append(batch, e)
-		}
-		s.mu.Unlock()
-		going := true
-		for _, e := range batch {
-			going = going && do(e)
-			t.drop(e)
-		}
-		clear(batch)
-		if !going {
-			return
-		}
+	w := walk{t: t}
+	for w.next(do) {
 	}
 }
 
-// Expiry is kept in milliseconds of the wall clock of whoever wrote it. The
-// clocks of two members differ; so a member reckons from when it heard of an
-// access, if that is later. One that holds a copy gives a grace on top: it never
-// finds a session over before its primary does (SESS-12). Config.Lifetime is
-// reckoned by the clock of the member that made the session.
-const copyGrace = 10 * time.Second
+// A walk goes through the entries of a table in steps, so that who has the time
+// for one only can go on later. It meets every entry that is there from its
+// beginning to its end, perhaps twice.
+type walk struct {
+	t     *table
+	shard int
+	at    int      // entries of the shard before it are still to come; 0 for none or not begun
+	begun bool     // the shard
+	batch []*entry // kept for the next step
+}
 
-// over reports whether a session has ended by itself at now. heard is when this
-// member last heard of an access; primary is whether it is the session's.
-func over(x owner.Expiry, heard, now int64, primary bool) bool {
-	access, idle, end := max(x.Access, heard), x.Idle, x.End
-	if !primary {
-		grace := copyGrace.Milliseconds()
-		idle += x.Idle/10 + grace // an access is told of only after Idle/10
-		end += grace
+// next calls do with a batch of entries, and reports whether there is more to
+// come. A do that returns false ends it.
+func (w *walk) next(do func(*entry) bool) bool {
+	if w.shard >= shards {
+		return false
 	}
-	return x.Idle > 0 && now-access >= idle || x.End > 0 && now >= end
+	s := &w.t.shards[w.shard]
+	s.mu.Lock()
+	// From the end: an entry that is taken out is replaced by the last one,
+	// which was met already, or is met again.
+	if w.at = min(w.at, len(s.list)); !w.begun {
+		w.begun, w.at = true, len(s.list)
+	}
+	from := max(0, w.at-batch)
+	w.batch = append(w.batch[:0], s.list[from:w.at]...)
+	for _, e := range w.batch {
+		e.refs++
+	}
+	s.mu.Unlock()
+	if w.at = from; w.at == 0 {
+		w.shard, w.begun = w.shard+1, false
+	}
+	going := true
+	for _, e := range w.batch {
+		going = going && do(e)
+		w.t.drop(e)
+	}
+	clear(w.batch)
+	if !going {
+		w.shard = shards
+	}
+	return w.shard < shards
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/understudy-lb/understudy/cookie"
 	"github.com/understudy-lb/understudy/keyfile"
+	"github.com/understudy-lb/understudy/session"
 	"github.com/understudy-lb/understudy/settings"
 )
 
@@ -34,7 +35,12 @@ type config struct {
 	RewriteLinks bool          `default:"true" negatable:""                     help:"Put the session into links for clients without cookies."`
 	SecureCookie bool          `help:"Mark the session cookie Secure on plain connections too, as behind a proxy that speaks TLS."`
 	IdleTimeout  time.Duration `default:"30m"                                   help:"A session that nobody used for so long ends."`
+	FirstIdle    time.Duration `name:"first-idle-timeout" placeholder:"DURATION" help:"The same for a session until its client has come back with it; --idle-timeout if 0."`
 	Lifetime     time.Duration `default:"24h"                                   help:"A session ends so long after its creation in any case."`
+	MaxSessions  int           `default:"1000000" placeholder:"N"               help:"New sessions are refused beyond so many on this node, and go to another one; -1 for no limit."`
+	MaxMemory    int64         `name:"max-session-memory" default:"0" placeholder:"BYTES" help:"What sessions and copies may take; 0 for half of GOMEMLIMIT, or no limit if that is not set; -1 for no limit."`
+	MaxBytes     int           `name:"max-session-bytes" default:"0" placeholder:"BYTES" help:"What one session may take; 0 for 12 MiB, which is also the most."`
+	MaxGraves    int           `name:"max-tombstones" default:"100000" placeholder:"N" help:"Of how many sessions that have ended this node knows so; -1 for no limit."`
 	AckTimeout   time.Duration `default:"500ms"                                 help:"How long a reply waits for a copy before that node is struck."`
 	StopTimeout  time.Duration `default:"30s"                                   help:"How long requests may finish when the node stops."`
 	LogLevel     string        `default:"info" enum:"debug,info,warn,error"     help:"Least level of events on standard error."`
@@ -66,6 +72,12 @@ func parseConfig(args []string, getenv func(string) string, stdout io.Writer) (c
 	}
 	if cfg.IdleTimeout > cfg.Lifetime {
 		return config{}, fmt.Errorf("--idle-timeout %v: want at most --lifetime, %v", cfg.IdleTimeout, cfg.Lifetime)
+	}
+	switch {
+	case cfg.FirstIdle < 0 || cfg.FirstIdle > cfg.IdleTimeout:
+		return config{}, fmt.Errorf("--first-idle-timeout %v: want at most --idle-timeout, %v", cfg.FirstIdle, cfg.IdleTimeout)
+	case cfg.MaxBytes < 0 || cfg.MaxBytes > session.DefaultMaxBytes:
+		return config{}, fmt.Errorf("--max-session-bytes %d: want 0 to %d", cfg.MaxBytes, session.DefaultMaxBytes)
 	}
 	return cfg, nil
 }

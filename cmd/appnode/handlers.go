@@ -64,11 +64,13 @@ func (a *app) routes() (http.Handler, error) {
 	r := chi.NewRouter()
 	r.Use(noStore, a.recovered)
 	r.Get("/", a.people)
-	r.Get("/counter", a.counter)
-	r.Post("/counter", a.counter)
+	// What makes a session is refused before it runs if there are too many, so
+	// that the proxy can have it done elsewhere.
+	r.With(session.Required).Get("/counter", a.counter)
+	r.With(session.Required).Post("/counter", a.counter)
 	r.Get("/peek", a.peek)
-	r.Post("/cart", a.cart)
-	both(r, "/set", a.set)
+	r.With(session.Required).Post("/cart", a.cart)
+	both(r.With(session.Required), "/set", a.set)
 	both(r, "/remove", a.remove)
 	both(r, "/mutate", a.mutate)
 	both(r, "/invalidate", a.invalidate)

@@ -46,8 +46,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	const held = "Sessions that this node holds, by its role."
 	gauge("sessions", held, s.Primary, "role", "primary")
 	gauge("sessions", held, s.Secondary, "role", "secondary")
+	const bytes = "What the names and values of those sessions take, by its role."
+	put(prometheus.GaugeValue, "session_bytes", bytes, float64(s.PrimaryBytes), "role", "primary")
+	put(prometheus.GaugeValue, "session_bytes", bytes, float64(s.SecondaryBytes), "role", "secondary")
 	gauge("tombstones", "Sessions that this node knows to have ended.", s.Tombstones)
 	count("sessions_created_total", "Sessions made here.", s.Created)
+	count("sessions_refused_total", "Sessions not made because this node has as many as it may.", s.TooMany)
+	count("copies_refused_total", "Copies not taken, likewise.", s.NoRoom)
 	count("sessions_ended_total", "Requests whose session had been invalidated, or was by them.", s.Ended)
 	count("sessions_expired_total", "Sessions found to be over here.", s.Expired)
 	count("sessions_lost_total", "Requests whose session nobody holds.", s.Lost)
