@@ -166,15 +166,6 @@ type Config struct {
 	// counted.
 	OnConflict func(Conflict)
 
-	// OnRestored is called whenever the answer to this changes: from which lost
-	// members (name#boot, latest first) have all sessions of this member
-	// recovered, so that each has an acknowledged copy again? A member that comes
-	// back is not named any more. A proxy that is told of it sends a request that
-	// may have killed a member again no earlier (design D8):
-	// [cluster.Cluster.SetRestored] tells it. It must not block. If nil, nobody is
-	// told.
-	OnRestored func(boots []string)
-
 	// Now is the wall clock, for expiry only. If nil, it is time.Now.
 	Now func() time.Time
 

@@ -135,8 +135,6 @@ type farm struct {
 	cfg   Config // what all of them have
 	app   http.Handler
 	skew  map[string]time.Duration // of the members' clocks
-
-	onRestored func(n *node) // of Config.OnRestored, when it names somebody; may be nil
 }
 
 // use has all members serve h from now on.
@@ -155,9 +153,6 @@ type node struct {
 	host *pipenet.Host
 	m    *Manager
 	h    http.Handler
-
-	mu       sync.Mutex // guards restored
-	restored []string   // what OnRestored was last told
 }
 
 // newFarm starts members in a bubble; the first letter of each name gives its
@@ -200,14 +195,6 @@ func (f *farm) start(name string) *node {
 	cfg.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return n.host.Dial(ctx, "tcp", addr) }
 	cfg.Now = func() time.Time { return time.Now().Add(f.skew[name]) }
 	cfg.Keys = [][]byte{bytes.Repeat([]byte{9}, 32)}
-	cfg.OnRestored = func(boots []string) {
-		n.mu.Lock()
-		n.restored = boots
-		n.mu.Unlock()
-		if len(boots) > 0 && f.onRestored != nil {
-			f.onRestored(n)
-		}
-	}
 	cfg.Log = zerolog.New(f.t.Output()).With().Str("at", name).Logger()
 	if n.m, err = New(cfg); err != nil {
 		f.t.Fatal(err)

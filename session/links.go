@@ -30,18 +30,17 @@ type link struct {
 	id   owner.Member
 	gone atomic.Bool // proven (C5)
 
-	mu        sync.Mutex // guards what follows; a leaf but for the queue of conn; never held across I/O
-	conn      *peer.Conn // nil while there is none
-	up        bool       // conn is up: both have compared
-	held      []frame    // for conn, as soon as it is up
-	since     int64      // uptime at which the last connection ended, or the first dial failed; 0 while there is one
-	back      int64      // until this uptime it is owner.Returning, and longer while both compare; 0: it is not
-	told      bool       // since then its sessions were told that it is lost,
-	toldGone  bool       // and that it is gone
-	recovered bool       // all sessions have recovered from that
-	met       int64      // tombstones from before this uptime are known there
-	era       uint64     // Manager.era after the last connection that was up ended; 0 before
-	crowded   int64      // until this uptime it has no room for more copies
+	mu       sync.Mutex // guards what follows; a leaf but for the queue of conn; never held across I/O
+	conn     *peer.Conn // nil while there is none
+	up       bool       // conn is up: both have compared
+	held     []frame    // for conn, as soon as it is up
+	since    int64      // uptime at which the last connection ended, or the first dial failed; 0 while there is one
+	back     int64      // until this uptime it is owner.Returning, and longer while both compare; 0: it is not
+	told     bool       // since then its sessions were told that it is lost,
+	toldGone bool       // and that it is gone
+	met      int64      // tombstones from before this uptime are known there
+	era      uint64     // Manager.era after the last connection that was up ended; 0 before
+	crowded  int64      // until this uptime it has no room for more copies
 }
 
 // A frame waits for a connection to come up.
@@ -176,8 +175,6 @@ func (p peers) Open(c *peer.Conn) func() error {
 	l.gone.Store(false)
 	l.mu.Lock()
 	l.conn, l.up, l.held, l.since, l.told, l.toldGone = c, false, nil, 0, false, false
-	back := l.recovered
-	l.recovered = false
 	met, era := l.met, l.era
 	l.mu.Unlock()
 	m.losses.back(l.id)
@@ -185,9 +182,6 @@ func (p peers) Open(c *peer.Conn) func() error {
 		era = math.MaxUint64
 	}
 	m.comparing.Add(1)
-	if back {
-		m.wake() // OnRestored has to take it back
-	}
 	return func() error { return m.series(c, l.id, met, era) }
 }
 

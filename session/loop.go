@@ -130,7 +130,7 @@ func (p *pace) keep(ctx context.Context) bool {
 
 // run does what no request does: it follows the membership, replaces copies on
 // members that are lost, waits for promises, and sweeps. It is the only caller of
-// OnConflict and OnRestored.
+// OnConflict.
 func (m *Manager) run(ctx context.Context) {
 	changed, unsubscribe := m.cluster.Subscribe()
 	defer unsubscribe()
@@ -151,7 +151,6 @@ func (m *Manager) run(ctx context.Context) {
 		if m.arrived.Swap(false) {
 			m.protect(ctx)
 		}
-		next = earliest(next, m.restored())
 		for _, c := range m.timers.told() {
 			if m.onConflict != nil {
 				m.onConflict(c)
@@ -274,7 +273,6 @@ func (m *Manager) lost(ctx context.Context) (next time.Time) {
 		case tell:
 			m.log.Info().Stringer("member", p).Bool("proven", gone).Msg("replacing the copies of a lost member")
 			m.replace(ctx, p, gone)
-			m.recovery.look = true
 		case old && m.cluster.Gone(p.String()):
 			m.links.forget(p)
 		}

@@ -52,7 +52,6 @@ type Manager struct {
 	limits         limits
 	firstIdle      time.Duration
 	onConflict     func(Conflict)
-	onRestored     func([]string)
 	now            func() time.Time
 	log            zerolog.Logger
 
@@ -82,9 +81,8 @@ type Manager struct {
 	stop    context.CancelFunc // ends run
 	running sync.WaitGroup     // run
 
-	able     map[owner.Member]bool // run's own: who could hold copies when it last looked
-	listed   map[peer.ID]listing   // run's own
-	recovery recovery              // run's own
+	able   map[owner.Member]bool // run's own: who could hold copies when it last looked
+	listed map[peer.ID]listing   // run's own
 
 	mu       sync.Mutex    // guards what follows; a leaf
 	state    cluster.State // what was announced: Starting, Running, Draining
@@ -117,7 +115,7 @@ func New(cfg Config) (*Manager, error) {
 		self: ownerMember(self), cluster: cfg.Cluster, codec: values, cookies: cfg.Codec, finder: finder,
 		name: cfg.Cookie, param: cfg.Param, path: cfg.Path, secure: cfg.Secure, trustForwarded: cfg.TrustForwarded,
 		rewriting: cfg.URLRewriting, idleTimeout: cfg.IdleTimeout, lifetime: cfg.Lifetime, sweepInterval: cfg.SweepInterval, joinTimeout: cfg.JoinTimeout,
-		placement: cfg.Placement, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, onConflict: cfg.OnConflict, onRestored: cfg.OnRestored, now: cfg.Now, log: cfg.Log,
+		placement: cfg.Placement, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, onConflict: cfg.OnConflict, now: cfg.Now, log: cfg.Log,
 		limits: newLimits(&cfg), firstIdle: cfg.FirstIdleTimeout,
 		ackTimeout: cfg.AckTimeout, reignBoot: reignBoot(self),
 		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(), losses: newLosses(), closed: make(chan struct{}), listed: map[peer.ID]listing{},

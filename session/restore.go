@@ -22,10 +22,11 @@ type Redundancy struct {
 	// since.
 	Restoring bool
 
-	// Restored are the members, name#boot, that are lost and for which all
-	// has been done: what they held has another holder, as far as it is for
-	// this member to see to it. The last 64, in the order in which they were
-	// done. A member that comes back is taken out.
+	// Restored are the members, name#boot, that are lost and from whose loss all
+	// sessions have recovered: what they held has another holder, as far as it is
+	// for this member to see to it, and another loss would lose nobody's session
+	// (D8). So none are added while nobody can hold a copy. The last 64, in the
+	// order in which they were done. A member that comes back is taken out.
 	Restored []string
 }
 
@@ -94,19 +95,20 @@ func (l *losses) tell() {
 // Redundancy returns how things stand now. It is cheap.
 func (m *Manager) Redundancy() Redundancy {
 	var r Redundancy
-	if lacking := m.stats.lacking.Load(); lacking > 0 && m.helpful() {
+	lacking := m.stats.lacking.Load()
+	if lacking > 0 && m.helpful() {
 		r.Lacking = int(lacking)
 	}
 	l := m.losses
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r.Lacking == 0 && len(l.looking) == 0 && len(l.looked) > 0 {
+	if lacking == 0 && len(l.looking) == 0 && len(l.looked) > 0 {
 		l.restored = append(l.restored, l.looked...)
 		l.looked = nil
 		l.restored = slices.Delete(l.restored, 0, max(0, len(l.restored)-keepRestored))
 		l.tell()
 	}
-	r.Restoring = r.Lacking > 0 || len(l.looking)+len(l.looked) > 0
+	r.Restoring = r.Lacking > 0 || len(l.looking) > 0
 	for _, p := range l.restored {
 		r.Restored = append(r.Restored, p.String())
 	}

@@ -70,9 +70,40 @@ func TestRedundancyIsReported(t *testing.T) { // D7, D8
 		if primary != 3*sessions || secondary != 3*sessions {
 			t.Errorf("%d primaries and %d copies are left, want %d of each", primary, secondary, 3*sessions)
 		}
-		// With nobody to hold a copy nothing lacks.
-		b := f.nodes["b"]
+		// With nobody to hold a copy there is nothing to do, and another loss would
+		// be that of all sessions.
+		b, c := f.nodes["b"], f.nodes["c"].m
 		f.kill("b")
+		time.Sleep(10 * time.Second)
+		if r := c.Redundancy(); r.Restoring || r.Lacking != 0 || slices.Contains(r.Restored, b.self.ID()) {
+			t.Errorf("alone: %+v, want nothing to do and b not restored", r)
+		}
+		f.start("b")
+		f.ready("b")
 		f.restored(b, "c")
+	})
+}
+
+// A member that is back may hold copies again, so that its loss was dealt with is
+// taken back; and one that is only silent is not lost.
+func TestRedundancyIsTakenBack(t *testing.T) { // D8
+	bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		a := f.nodes["a"].m
+		f.net.Cut(f.nodes["a"].ip, f.nodes["b"].ip)
+		time.Sleep(lostAfter - time.Second)
+		if got := a.Redundancy().Restored; len(got) != 0 {
+			t.Errorf("of a member that is only silent: %q", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got := a.Redundancy().Restored; !slices.Equal(got, []string{f.nodes["b"].self.ID()}) {
+			t.Errorf("after %v: %q, want b", lostAfter, got)
+		}
+		f.net.Heal(f.nodes["a"].ip, f.nodes["b"].ip)
+		time.Sleep(3 * time.Second)
+		if got := a.Redundancy().Restored; len(got) != 0 {
+			t.Errorf("after the heal: %q, want nothing", got)
+		}
 	})
 }

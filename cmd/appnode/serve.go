@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -30,6 +32,10 @@ func (n *node) serve(ctx context.Context, signalled func()) error {
 	n.log.Info().Stringer("listen", n.listener.Addr()).Str("gossip", n.cluster.Self().Gossip).
 		Str("replication", n.cluster.Self().Replication).Msg("node started")
 
+	var reporting sync.WaitGroup
+	ended := make(chan struct{})
+	reporting.Go(func() { n.reportRestored(ended) })
+
 	var err error
 	select {
 	case err = <-failed:
@@ -50,6 +56,8 @@ func (n *node) serve(ctx context.Context, signalled func()) error {
 		}
 	}
 	err = errors.Join(err, n.sessions.Close(stop))
+	close(ended)
+	reporting.Wait()
 	if e := n.cluster.Leave(stop); e != nil {
 		n.log.Warn().Err(e).Msg("left without goodbye")
 	}
@@ -58,6 +66,21 @@ func (n *node) serve(ctx context.Context, signalled func()) error {
 		n.log.Info().Msg("node stopped")
 	}
 	return err
+}
+
+// reportRestored tells the cluster from whose loss the sessions have recovered,
+// until ended is closed. A proxy waits for that (design D8).
+func (n *node) reportRestored(ended <-chan struct{}) {
+	for {
+		select {
+		case <-n.sessions.RedundancyChanged():
+			restored := n.sessions.Redundancy().Restored
+			slices.Reverse(restored)
+			n.cluster.SetRestored(restored)
+		case <-ended:
+			return
+		}
+	}
 }
 
 // lastCalls is how long a node that drains goes on answering before it closes

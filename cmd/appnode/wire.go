@@ -122,7 +122,7 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 		Cookie: cfg.Cookie, Param: cfg.PathParam, URLRewriting: cfg.RewriteLinks, Secure: cfg.SecureCookie,
 		IdleTimeout: cfg.IdleTimeout, Lifetime: cfg.Lifetime, AckTimeout: cfg.AckTimeout,
 		FirstIdleTimeout: cfg.FirstIdle, MaxSessions: cfg.MaxSessions, MaxMemory: cfg.MaxMemory, MaxBytes: cfg.MaxBytes, MaxTombstones: cfg.MaxGraves,
-		Placement: placement, OnRestored: n.cluster.SetRestored, Log: n.log,
+		Placement: placement, Log: n.log,
 	})
 	if err != nil {
 		return nil, err
