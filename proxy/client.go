@@ -96,7 +96,7 @@ func (p *Proxy) give(x *exchange) {
 	x.rounds, x.attempts, x.resends = 0, 0, 0
 	x.failure, x.cause, x.lost, x.busy, x.spare = failNone, nil, false, false, false
 	x.status, x.begun, x.read, x.written, x.headBytes = 0, false, 0, 0, 0
-	x.served = nil
+	x.served, x.challenges = nil, nil
 	p.mu.Lock()
 	if len(p.idle) < maxIdle {
 		p.idle = append(p.idle, x)

@@ -96,9 +96,10 @@ type exchange struct {
 	read    int64 // bytes of the request's body
 	written int64 // bytes of the reply's body
 
-	headBytes int     // of the reply's head
-	served    *member // by whom it was last tried
-	logged    []byte  // scratch of the access log
+	challenges []string // WWW-Authenticate of a reply whose content is replaced
+	headBytes  int      // of the reply's head
+	served     *member  // by whom it was last tried
+	logged     []byte   // scratch of the access log
 }
 
 // exchange makes one attempt at the leased member: the request goes out, and the
@@ -257,6 +258,10 @@ func (x *exchange) judge() failure {
 	if _, hit := x.failsOn(x.rep.Status); hit {
 		return x.stop(failStatus)
 	}
+	if from := x.mapping.serverErrors; from > 0 && x.rep.Status >= from {
+		x.keepChallenges()
+		return x.stop(failReplaced)
+	}
 	return failNone
 }
 
@@ -269,7 +274,7 @@ func (x *exchange) stop(f failure) failure {
 	if x.conn == nil {
 		return f
 	}
-	if (f == failNotRun || f == failStatus) && x.pump.complete() {
+	if (f == failNotRun || f == failStatus || f == failReplaced) && x.pump.complete() {
 		x.conn.Wire().SetReadTimeout(discardTime)
 		_ = x.rep.Body.Discard(discardBytes) // if that fails, the connection is closed
 		x.conn.Done(&x.rep)

@@ -27,6 +27,7 @@ const (
 	failUnmapped          // no rule sends the path to a worker
 	failPath              // the path cannot be compared with rules, or only in several ways
 	failNoWorker          // the rule's worker does not exist
+	failReplaced          // the member answered; the rule wants an error page of ours in place of its content
 )
 
 // String is the word of the access log.
@@ -34,7 +35,7 @@ func (f failure) String() string {
 	return [...]string{
 		"", "connect", "not-executed", "status", "dropped", "timeout", "malformed",
 		"begun", "client-gone", "client-error", "too-large", "client-slow", "method",
-		"unmapped", "path", "no-worker",
+		"unmapped", "path", "no-worker", "replaced",
 	}[f]
 }
 
@@ -152,6 +153,8 @@ func decide(f facts) decision {
 		return decision{to: giveUp, status: http.StatusNotFound}
 	case failPath:
 		return decision{to: giveUp, status: http.StatusBadRequest}
+	case failReplaced:
+		return decision{to: giveUp, status: f.status}
 	case failNoWorker:
 		return decision{to: giveUp, status: http.StatusInternalServerError}
 	default: // failMalformed: it would answer so again

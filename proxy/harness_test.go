@@ -149,6 +149,16 @@ func newWorld(t *testing.T, http2 bool, o options) *world {
 	return w
 }
 
+// parseWorkers reads a workers file that must have no errors.
+func parseWorkers(tb testing.TB, text string) *worker.File {
+	tb.Helper()
+	f, err := worker.Parse("workers.properties", strings.NewReader(text), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return f
+}
+
 // parseRules reads rules that must have no errors.
 func parseRules(tb testing.TB, text string) *urimap.Map {
 	tb.Helper()

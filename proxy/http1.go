@@ -147,39 +147,23 @@ func (c *client1) connection(last bool) {
 }
 
 func (c *client1) refuse(status int) (int64, error) {
-	text := refusal(status)
+	page := c.x.p.page(status)
 	o := &c.head
 	o.StatusText(status)
-	o.FieldString("Content-Type", refusalType)
-	o.FieldInt("Content-Length", int64(len(text)))
+	o.FieldString("Content-Type", page.ContentType)
+	o.FieldInt("Content-Length", int64(len(page.Body)))
+	o.FieldString("Cache-Control", notStored)
 	if status == http.StatusMethodNotAllowed {
 		o.FieldString("Allow", allowed)
+	}
+	for _, v := range c.x.challenges {
+		o.FieldString("WWW-Authenticate", v)
 	}
 	c.connection(c.x.failure == failClient || c.x.failure == failSlow || c.x.failure == failTooLarge)
 	o.EndHead()
 	if c.x.req.Method == http1.MethodHead {
-		text = ""
+		page.Body = nil
 	}
-	o.RawString(text)
-	return int64(len(text)), c.conn.Send(o)
+	o.Raw(page.Body)
+	return int64(len(page.Body)), c.conn.Send(o)
 }
-
-// refusalType is the Content-Type of our own replies.
-const refusalType = "text/plain; charset=utf-8"
-
-// allowed is what a 405 lists.
-const allowed = "GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH"
-
-// refusal is the body of our own replies.
-func refusal(status int) string { return http.StatusText(status) + "\n" }
-
-// refusal says why a request is not taken at all. The status is in x.status.
-func (x *exchange) refusal() failure {
-	if x.req.Method == http1.MethodConnect {
-		x.status = http.StatusMethodNotAllowed // peers.md B28
-		return x.failed(failMethod, errMethod)
-	}
-	return failNone
-}
-
-var errMethod = errors.New("proxy: CONNECT is for forward proxies")

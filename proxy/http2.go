@@ -224,16 +224,21 @@ func (c *client2) sendTrailer(t *http1.Head) {
 }
 
 func (c *client2) refuse(status int) (int64, error) {
-	text := refusal(status)
+	page := c.x.p.page(status)
 	h := c.w.Header()
-	h.Set("Content-Type", refusalType)
+	h.Set("Content-Type", page.ContentType)
+	h.Set("Content-Length", strconv.Itoa(len(page.Body)))
+	h.Set("Cache-Control", notStored)
 	if status == http.StatusMethodNotAllowed {
 		h.Set("Allow", allowed)
+	}
+	for _, v := range c.x.challenges {
+		h.Add("WWW-Authenticate", v)
 	}
 	c.w.WriteHeader(status)
 	if c.r.Method == http.MethodHead {
 		return 0, nil
 	}
-	n, err := io.WriteString(c.w, text)
+	n, err := c.w.Write(page.Body)
 	return int64(n), err
 }

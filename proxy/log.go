@@ -102,7 +102,7 @@ func (l *lb) inError(m *member) bool {
 // access log alone.
 func (x *exchange) logFailure(f facts, d decision) {
 	switch f.failure {
-	case failGone, failClient, failTooLarge, failSlow, failNotRun:
+	case failGone, failClient, failTooLarge, failSlow, failNotRun, failReplaced:
 		return
 	case failMalformed:
 		x.member.counts.malformed.Add(1)

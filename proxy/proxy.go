@@ -44,6 +44,10 @@ type Config struct {
 	// Without, only that of members that [Proxy.SetMembers] names is.
 	Codec *cookie.Codec
 
+	// ErrorPages are what replies of our own have as content, by status; that of 0
+	// is for all statuses without one. If there is none, it is the status in words.
+	ErrorPages map[int]ErrorPage
+
 	// MaxResend is how often a request may be sent again after a member has got
 	// it. If zero, it is 1. If negative, as often as there are members, and
 	// without the guards that keep one request from killing a cluster (TC-7).
@@ -111,7 +115,8 @@ type Proxy struct {
 	access    zerolog.Logger
 
 	bufs       *http1.Buffers
-	workers    []*lb                     // that requests can go to, in the order of worker.list
+	workers    []*lb // that requests can go to, in the order of worker.list
+	pages      map[int]ErrorPage
 	newcomers  *lb                       // joined by members that only gossip names; may be nil
 	uris       *urimap.Map               // nil: everything is set
 	rules      map[*urimap.Rule]*mapping // of uris
@@ -150,6 +155,10 @@ func New(cfg Config) (*Proxy, error) {
 	}
 	if cfg.MaxBody < 0 || p.body < 0 || p.write < 0 || p.headTime < 0 {
 		return nil, errors.New("proxy: Config.MaxBody, BodyTimeout, WriteTimeout or HeadTimeout is negative")
+	}
+	var err error
+	if p.pages, err = checkPages(cfg.ErrorPages); err != nil {
+		return nil, err
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	if err := p.build(cfg.Newcomers); err != nil {
@@ -306,7 +315,7 @@ func (x *exchange) session() []byte {
 // outcome is what the balancer is told of an attempt.
 func (x *exchange) outcome(f facts) balance.Outcome {
 	switch f.failure {
-	case failNone:
+	case failNone, failReplaced:
 		return balance.OK
 	case failConnect:
 		if x.spare {

@@ -15,14 +15,15 @@ import (
 // A mapping is the worker of a request, and what the rule that chose it sets in
 // place of the worker's own (mod_jk.md 5.6). Nobody writes to it after New.
 type mapping struct {
-	lb          *lb                     // nil: there is no worker with the name
-	finder      *cookie.Finder          // nil: sessions are not looked for
-	usable      func(route []byte) bool // whether a session that names route would be served
-	activations balance.Activations
-	stateless   bool
-	failOn      []worker.StatusRule // nil: the member's
-	reply       time.Duration       // if replySet, in place of the member's reply_timeout
-	replySet    bool
+	lb           *lb                     // nil: there is no worker with the name
+	finder       *cookie.Finder          // nil: sessions are not looked for
+	usable       func(route []byte) bool // whether a session that names route would be served
+	activations  balance.Activations
+	stateless    bool
+	failOn       []worker.StatusRule // nil: the member's
+	reply        time.Duration       // if replySet, in place of the member's reply_timeout
+	replySet     bool
+	serverErrors int // from this status on a member's content is replaced by ours; zero: never
 }
 
 // route finds out which worker the request is for, and which members its session
@@ -146,7 +147,7 @@ func (p *Proxy) worker(name string) *lb {
 
 // mapTo makes a mapping to l, which may be nil.
 func (p *Proxy) mapTo(l *lb, e urimap.Extensions) (*mapping, error) {
-	m := &mapping{lb: l, stateless: e.Stateless, reply: e.ReplyTimeout, replySet: e.ReplyTimeoutSet}
+	m := &mapping{lb: l, stateless: e.Stateless, reply: e.ReplyTimeout, replySet: e.ReplyTimeoutSet, serverErrors: e.UseServerErrors}
 	if l == nil {
 		return m, nil
 	}

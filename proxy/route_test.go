@@ -11,7 +11,6 @@ import (
 
 	"github.com/understudy-lb/understudy/proxy"
 	"github.com/understudy-lb/understudy/proxy/status"
-	"github.com/understudy-lb/understudy/proxy/worker"
 )
 
 // several is a world with two balancers, which share the member b, and member c
@@ -287,11 +286,8 @@ func TestExtensions(t *testing.T) {
 
 // A member that the file makes unusable is not made usable by a rule.
 func TestActiveDoesNotRaiseTheDead(t *testing.T) {
-	file, err := worker.Parse("w", strings.NewReader("worker.list=lb\nworker.lb.type=lb\nworker.lb.balance_workers=a,b\n"+
-		"worker.a.type=http\nworker.a.host=10.0.1.1\nworker.a.port=0\nworker.b.type=http\nworker.b.host=10.0.1.2\nworker.b.port=8080\n"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := parseWorkers(t, "worker.list=lb\nworker.lb.type=lb\nworker.lb.balance_workers=a,b\n"+
+		"worker.a.type=http\nworker.a.host=10.0.1.1\nworker.a.port=0\nworker.b.type=http\nworker.b.host=10.0.1.2\nworker.b.port=8080\n")
 	one(t, options{members: []string{"a", "b"}, without: []string{"a"}, rules: "/*=lb;active=a\n", config: func(c *proxy.Config) { c.Workers = file }}, func(t *testing.T, w *world) {
 		if a := w.get("/", "s.a"); a.member != "b" || len(w.member("a").LastError) > 0 {
 			t.Errorf("%d by %q, want b without a try of a", a.status, a.member)
@@ -301,10 +297,7 @@ func TestActiveDoesNotRaiseTheDead(t *testing.T) {
 
 // What is wrong in a rule is an error that names its line.
 func TestRuleErrors(t *testing.T) {
-	file, err := worker.Parse("w", strings.NewReader(oneMember+"worker.list=lb\nworker.lb.type=lb\nworker.lb.balance_workers=a\n"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := parseWorkers(t, oneMember+"worker.list=lb\nworker.lb.type=lb\nworker.lb.balance_workers=a\n")
 	for text, want := range map[string]string{
 		"/a=lb\n/x=lb;session_cookie=a b\n": "uriworkermap.properties:2: /x: ",
 		"/x=lb;session_path=a/b\n":          "uriworkermap.properties:1: /x: ",

@@ -63,12 +63,16 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	if err != nil {
 		return nil, err
 	}
+	pages, err := readErrorPages(cfg.ErrorPage)
+	if err != nil {
+		return nil, err
+	}
 	access, err := s.openAccessLog(e.stdout)
 	if err != nil {
 		return nil, err
 	}
 	s.proxy, err = proxy.New(proxy.Config{
-		Workers: file, URIMap: rules, Newcomers: cfg.Newcomers, Codec: codec, HeadTimeout: cfg.HeadTimeout, MaxBody: cfg.MaxBody,
+		Workers: file, URIMap: rules, Newcomers: cfg.Newcomers, ErrorPages: pages, Codec: codec, HeadTimeout: cfg.HeadTimeout, MaxBody: cfg.MaxBody,
 		TrustedNetworks: cfg.TrustedNetworks, Log: s.log, Access: access,
 	})
 	if err != nil {

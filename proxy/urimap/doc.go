@@ -64,7 +64,7 @@
 //	active                names    these members of the balancer are active for the request
 //	disabled              names    or disabled, which is stronger
 //	stopped               names    or stopped, which is stronger still
-//	use_server_errors     int      from this status on, the proxy's own error page; later
+//	use_server_errors     int      from this status on, the proxy's own content (--error-page)
 //	session_cookie        text     instead of the balancer's
 //	session_path          text     instead of the balancer's, with its ';'
 //	set_session_cookie    0, 1     1 switches it on; later

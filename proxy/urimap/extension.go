@@ -36,7 +36,7 @@ type Extensions struct {
 	FailOnStatus []StatusRule
 
 	// UseServerErrors: a status of the member at or above it is answered with an
-	// error page of the proxy's. Zero: never (parsed only).
+	// error page of the proxy's. Zero: never.
 	UseServerErrors int
 
 	SessionCookie     string // in place of the balancer's session_cookie; "": not set
@@ -63,10 +63,8 @@ type extensionKind struct {
 // is changed here, and in its comment above and in doc.go, and nowhere else.
 func kindOf(name string) extensionKind {
 	switch name {
-	case "reply_timeout", "sticky_ignore", "stateless":
+	case "reply_timeout", "sticky_ignore", "stateless", "use_server_errors":
 		return extensionKind{known: true}
-	case "use_server_errors":
-		return extensionKind{known: true, later: true}
 	case "fail_on_status":
 		return extensionKind{known: true, once: true}
 	case "active", "disabled", "stopped", "session_cookie", "session_path":

@@ -219,7 +219,6 @@ func TestRules(t *testing.T) {
 			"/b=w;disabled=x;stopped=y", "-/c=w;stateless=1", "/d=w",
 		},
 		problems: []string{
-			"1: /a: use_server_errors: is not supported yet and has no effect",
 			"1: /a: set_session_cookie: is not supported yet and has no effect",
 			"1: /a: session_cookie_path: is not supported yet and has no effect",
 		},

@@ -1,0 +1,77 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+
+	"github.com/understudy-lb/understudy/proxy/http1"
+)
+
+// An ErrorPage is the content of a reply of our own (WebLogic's ErrorPage,
+// PLUG-34). It is sent as it is, whatever has failed, so it tells a client nothing
+// of members.
+type ErrorPage struct {
+	ContentType string // must be set
+	Body        []byte // at most [MaxErrorPage] bytes
+}
+
+// MaxErrorPage is the longest body of an [ErrorPage], in bytes.
+const MaxErrorPage = 64 << 10
+
+// anyStatus is the key in Config.ErrorPages of the page for all other statuses.
+const anyStatus = 0
+
+// checkPages returns a copy of Config.ErrorPages.
+func checkPages(pages map[int]ErrorPage) (map[int]ErrorPage, error) {
+	for status, p := range pages {
+		switch {
+		case status != anyStatus && (status < 400 || status > 599):
+			return nil, fmt.Errorf("proxy: Config.ErrorPages has status %d, want 400 to 599, or 0 for all others", status)
+		case p.ContentType == "" || len(p.Body) > MaxErrorPage:
+			return nil, fmt.Errorf("proxy: Config.ErrorPages[%d] has no ContentType, or more than %d bytes", status, MaxErrorPage)
+		}
+	}
+	return maps.Clone(pages), nil
+}
+
+// page returns the content of our own reply with a status.
+func (p *Proxy) page(status int) ErrorPage {
+	if page, ok := p.pages[status]; ok {
+		return page
+	}
+	if page, ok := p.pages[anyStatus]; ok {
+		return page
+	}
+	return ErrorPage{ContentType: "text/plain; charset=utf-8", Body: []byte(http.StatusText(status) + "\n")}
+}
+
+// allowed is what a 405 lists.
+const allowed = "GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH"
+
+// notStored keeps a reply of ours out of caches, which may keep a 404 otherwise
+// (RFC 9111 section 4.2.2).
+const notStored = "no-store"
+
+// refusal says why a request is not taken at all. The status is in x.status.
+func (x *exchange) refusal() failure {
+	if x.req.Method == http1.MethodConnect {
+		x.status = http.StatusMethodNotAllowed // peers.md B28
+		return x.failed(failMethod, errMethod)
+	}
+	return failNone
+}
+
+var errMethod = errors.New("proxy: CONNECT is for forward proxies")
+
+// keepChallenges keeps what a 401 needs of a reply whose content is replaced
+// (mod_jk.md 5.6, use_server_errors).
+func (x *exchange) keepChallenges() {
+	if x.rep.Status != http.StatusUnauthorized {
+		return
+	}
+	for i := x.rep.Find(http1.NameWWWAuthenticate, 0); i >= 0; i = x.rep.Find(http1.NameWWWAuthenticate, i+1) {
+		x.challenges = append(x.challenges, string(x.rep.Value(i)))
+	}
+}
