@@ -1,28 +1,18 @@
 package http1
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
-	"strings"
 	"testing"
 )
 
-// Whatever we accept, net/http accepts, with the same framing: then no reader as
-// strict as it sees another message than we do. It is the same for what we
-// write from what we accepted, which besides must not change when it is passed
-// on again. Differences, and why they are right:
-//   - one empty line before the request line: RFC 9112 section 2.2 wants it
-//     skipped; it is never written;
-//   - net/http parses the target as a URL and refuses some that we pass on
-//     unchanged (bad percent-encoding in the path, odd ports in the authority);
-//   - it limits chunk extensions by a rule of its own, and refuses some trailer
-//     keys; we do not write either.
-//
-// What is compared is therefore what we write.
+// Whatever bytes come, net/http reads the same request as we do, or a row of
+// [requestDifferences] says why not. It is the same for what we write from what we
+// have read; which besides does not change when it is passed on again.
 func FuzzRequestHead(f *testing.F) {
 	for _, s := range []string{
 		benchRequest, benchPost,
@@ -35,49 +25,39 @@ func FuzzRequestHead(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
+	table := slices.Concat(framingDifferences, requestDifferences)
+	for _, d := range requestDifferences {
+		f.Add([]byte(d.example))
+	}
+	for _, d := range framingDifferences {
+		f.Add([]byte(d.request()))
+	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		whole, wholeBody, wholeErr := readRequest(in, 0)
-		parts, _, partsErr := readRequest(in, 1)
-		if !bytes.Equal(whole, parts) || (wholeErr == nil) != (partsErr == nil) {
-			t.Fatalf("in one read %q, %v; byte by byte %q, %v", whole, wholeErr, parts, partsErr)
-		}
-		if wholeErr != nil {
-			checkError(t, wholeErr)
+		first := readBothRequests(in)
+		first.check(t, table, in)
+		whole, err := readRequest(in)
+		if err != nil {
+			checkError(t, err)
 			return
 		}
-		theirs, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(whole)))
-		if err != nil {
-			if explained(whole, err) {
-				return
-			}
-			t.Fatalf("net/http refuses what we pass on, %q: %v", whole, err)
+		v := readBothRequests(whole)
+		v.check(t, table, whole)
+		if v.ours.body != first.ours.body {
+			t.Fatalf("%q has body %q; passed on as %q", in, first.ours.body, whole)
 		}
-		body, err := io.ReadAll(theirs.Body)
-		if err != nil || !bytes.Equal(body, wholeBody) {
-			t.Fatalf("%q: net/http reads %q, %v; we read %q", whole, body, err, wholeBody)
-		}
-		again, _, err := readRequest(whole, 0)
+		again, err := readRequest(whole)
 		if err != nil || !bytes.Equal(again, whole) {
 			t.Fatalf("passed on twice: %q, %v; once: %q", again, err, whole)
 		}
 	})
 }
 
-// explained reports whether net/http's err about a request that we pass on is
-// one of the differences listed at FuzzRequestHead.
-func explained(msg []byte, err error) bool {
-	s := err.Error()
-	return strings.Contains(s, "invalid URL escape") || strings.Contains(s, "parse \"") ||
-		strings.Contains(s, "invalid URI for request") || bytes.HasPrefix(msg, []byte("CONNECT "))
-}
-
-// readRequest reads one request and returns what a proxy would pass on, and the
-// content.
-func readRequest(in []byte, step int) (passed, body []byte, err error) {
-	c, _ := newScript(string(in), step)
+// readRequest reads one request and returns what a proxy would pass on.
+func readRequest(in []byte) (passed []byte, err error) {
+	c, _ := newScript(string(in), 0)
 	var r Request
 	if err := c.ReadRequest(&r); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var out Out
 	out.Init(c.bufs)
@@ -96,13 +76,13 @@ func readRequest(in []byte, step int) (passed, body []byte, err error) {
 	out.EndHead()
 	got, err := content(&r.Body)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if got != "" {
 		out.Piece(f, []byte(got))
 	}
 	out.EndBody(f, nil)
-	return append([]byte(nil), out.Bytes()...), []byte(got), nil
+	return bytes.Clone(out.Bytes()), nil
 }
 
 func checkError(t *testing.T, err error) {
@@ -131,44 +111,41 @@ func FuzzReplyHead(f *testing.F) {
 		f.Add([]byte(s), false)
 		f.Add([]byte(s), true)
 	}
+	table := slices.Concat(framingDifferences, replyDifferences)
+	for _, d := range replyDifferences {
+		f.Add([]byte(d.example), false)
+	}
+	for _, d := range framingDifferences {
+		f.Add([]byte(d.reply()), false)
+	}
 	f.Fuzz(func(t *testing.T, in []byte, head bool) {
 		method := MethodGet
 		if head {
 			method = MethodHead
 		}
-		whole, wholeBody, wholeErr := readReply(in, 0, method)
-		_, partsBody, partsErr := readReply(in, 1, method)
-		if wholeErr == nil && !bytes.Equal(wholeBody, partsBody) || (wholeErr == nil) != (partsErr == nil) {
-			t.Fatalf("in one read %v, byte by byte %v", wholeErr, partsErr)
-		}
-		if wholeErr != nil {
-			checkError(t, wholeErr)
+		first := readBothReplies(in, method)
+		first.check(t, table, in)
+		whole, err := readReply(in, method)
+		if err != nil {
+			checkError(t, err)
 			return
 		}
-		name := http.MethodGet
-		if head {
-			name = http.MethodHead
+		v := readBothReplies(whole, method)
+		if v.ourErr != nil || v.theirErr != nil {
+			t.Fatalf("%q: what is passed on is refused: %v", whole, v)
 		}
-		theirs, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(whole)), &http.Request{Method: name})
-		if err != nil {
-			t.Fatalf("net/http refuses what we pass on, %q: %v", whole, err)
-		}
-		defer func() { _ = theirs.Body.Close() }()
-		if theirs.StatusCode == http.StatusSwitchingProtocols {
-			return // its Body is the connection
-		}
-		body, err := io.ReadAll(theirs.Body)
-		if err != nil || !bytes.Equal(body, wholeBody) {
-			t.Fatalf("%q: net/http reads %q, %v; we read %q", whole, body, err, wholeBody)
+		v.check(t, table, whole)
+		if v.ours.body != first.ours.body || v.ours.start != first.ours.start {
+			t.Fatalf("%q is %+v; passed on as %q", in, first.ours, whole)
 		}
 	})
 }
 
-func readReply(in []byte, step int, to Method) (passed, body []byte, err error) {
-	c, _ := newScript(string(in), step)
+func readReply(in []byte, to Method) (passed []byte, err error) {
+	c, _ := newScript(string(in), 0)
 	var r Reply
 	if err := c.ReadReply(&r, to); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var out Out
 	out.Init(c.bufs)
@@ -179,20 +156,19 @@ func readReply(in []byte, step int, to Method) (passed, body []byte, err error) 
 	out.EndHead()
 	got, err := content(&r.Body)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if got != "" {
 		out.Piece(f, []byte(got))
 	}
 	out.EndBody(f, nil)
 	if to == MethodHead && r.Body.Framing() != NoBody {
-		return nil, nil, errors.New("a body in the reply to HEAD")
+		return nil, errors.New("a body in the reply to HEAD")
 	}
-	return append([]byte(nil), out.Bytes()...), []byte(got), nil
+	return bytes.Clone(out.Bytes()), nil
 }
 
-// A chunked body that we accept is the one net/http reads, and ends where it
-// ends; what is behind it stays untouched.
+// Chunked bodies of both kinds of message, and what is behind them.
 func FuzzChunked(f *testing.F) {
 	for _, s := range []string{
 		"3\r\nabc\r\n0\r\n\r\nrest", "0A;x=y\r\n0123456789\r\n00\r\nA: b\r\n\r\n",
@@ -200,50 +176,18 @@ func FuzzChunked(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	const head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+	requests := slices.Concat(framingDifferences, requestDifferences)
+	replies := slices.Concat(framingDifferences, replyDifferences)
 	f.Fuzz(func(t *testing.T, in []byte) {
-		ours, rest, err := readChunked(head, in, 0)
-		parts, _, partsErr := readChunked(head, in, 1)
-		if (err == nil) != (partsErr == nil) || err == nil && ours != parts {
-			t.Fatalf("in one read %q, %v; byte by byte %q, %v", ours, err, parts, partsErr)
+		m := append([]byte("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"), in...)
+		v := readBothRequests(m)
+		v.check(t, requests, m)
+		if v.ourErr != nil {
+			checkError(t, v.ourErr)
 		}
-		if err != nil {
-			checkError(t, err)
-			return
-		}
-		br := bufio.NewReader(strings.NewReader(head + string(in)))
-		theirs, err := http.ReadRequest(br)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(theirs.Body)
-		if err != nil {
-			if s := err.Error(); strings.Contains(s, "trailer") || strings.Contains(s, "malformed MIME") ||
-				strings.Contains(s, "chunked encoding contains too much non-data") {
-				return // see FuzzRequestHead
-			}
-			t.Fatalf("net/http refuses %q: %v", in, err)
-		}
-		if string(body) != ours {
-			t.Fatalf("%q: net/http reads %q, we %q", in, body, ours)
-		}
-		if left, _ := io.ReadAll(br); !bytes.Equal(left, rest) {
-			t.Fatalf("%q: net/http leaves %q, we %q", in, left, rest)
-		}
+		m = append([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), in...)
+		readBothReplies(m, MethodGet).check(t, replies, m)
 	})
-}
-
-func readChunked(head string, in []byte, step int) (body string, rest []byte, err error) {
-	c, s := newScript(head+string(in), step)
-	var r Request
-	if err := c.ReadRequest(&r); err != nil {
-		return "", nil, err
-	}
-	if body, err = content(&r.Body); err != nil {
-		return "", nil, err
-	}
-	_, rest = c.Detach()
-	return body, append(rest, s.in...), nil
 }
 
 func FuzzParseLength(f *testing.F) {

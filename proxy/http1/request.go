@@ -80,8 +80,8 @@ type Request struct {
 	Target     []byte // as sent
 
 	// Host is the one host of this request, with port if it was given: that of
-	// an absolute target (which outranks the Host line, RFC 9112 section
-	// 3.2.2), else that of the Host line. It is empty only in HTTP/1.0 without
+	// an absolute target or of CONNECT (which outrank the Host line, RFC 9112
+	// sections 3.2.2 and 3.2.3), else that of the Host line. It is empty only in HTTP/1.0 without
 	// a Host line.
 	Host []byte
 
@@ -287,7 +287,7 @@ func (r *Request) hostLine(i, hosts int) *Error {
 	if !validHost(v) {
 		return errHost
 	}
-	if r.Form != FormAbsolute {
+	if len(r.Host) == 0 {
 		r.Host = v
 	}
 	return nil
@@ -311,7 +311,7 @@ func (r *Request) splitTarget() *Error {
 		if !validHost(t) || bytes.LastIndexByte(t, ':') <= bytes.LastIndexByte(t, ']') {
 			return errTarget
 		}
-		r.Form = FormAuthority
+		r.Form, r.Host = FormAuthority, t
 		return nil
 	case t[0] == '/':
 		r.splitQuery(t)
