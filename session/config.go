@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -73,11 +75,21 @@ type Config struct {
 
 	// Cookie is the cookie's name and Param that of the path parameter, as
 	// every proxy in front must know them (SESS-51). If empty, they are
-	// "JSESSIONID" and "jsessionid".
+	// "JSESSIONID" and "jsessionid". A name that begins with __Secure- needs
+	// Secure; one with __Host- also Path "/" and no Domain (RFC 6265bis 4.1.3).
 	Cookie, Param string
 
-	// Path is the path of the cookie. If empty, it is "/".
-	Path string
+	// Path is the path of the cookie, Domain its domain. If empty, they are "/"
+	// and the host that set it (SESS-80, SESS-81).
+	Path, Domain string
+
+	// SameSite says which requests from other sites carry the cookie. If zero,
+	// it is [http.SameSiteLaxMode]; [http.SameSiteNoneMode] needs Secure.
+	SameSite http.SameSite
+
+	// Partitioned keeps the cookie of a page embedded in another site apart for
+	// each such site (CHIPS). It needs Secure.
+	Partitioned bool
 
 	// Secure marks every cookie Secure. If false, only those of requests that
 	// came by TLS to this process, or with TrustForwarded to the proxy, are.
@@ -193,6 +205,7 @@ func (c Config) withDefaults() (Config, error) {
 	set(&c.Cookie, DefaultCookie)
 	set(&c.Param, DefaultParam)
 	set(&c.Path, "/")
+	set(&c.SameSite, http.SameSiteLaxMode)
 	set(&c.IdleTimeout, DefaultIdleTimeout)
 	set(&c.Lifetime, max(DefaultLifetime, c.IdleTimeout))
 	set(&c.FirstIdleTimeout, c.IdleTimeout)
@@ -220,7 +233,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("session: Config.Placement is %d, want Hash or Ring", c.Placement)
 	}
 	c.Buffer = max(c.Buffer, 0)
-	return c, nil
+	return c, c.checkCookie()
 }
 
 // set gives *p its default.
@@ -229,4 +242,48 @@ func set[T comparable](p *T, def T) {
 	if *p == zero {
 		*p = def
 	}
+}
+
+// checkCookie refuses a cookie that a browser would drop, or that says nothing a
+// browser understands.
+func (c Config) checkCookie() error {
+	prefix := func(p string) bool { return len(c.Cookie) >= len(p) && strings.EqualFold(c.Cookie[:len(p)], p) }
+	switch {
+	case c.Path[0] != '/' || strings.ContainsFunc(c.Path, unfit):
+		return fmt.Errorf("session: Config.Path is %q, want a path that begins with / and has no ; or control character", c.Path)
+	case c.Domain != "" && !validDomain(c.Domain):
+		return fmt.Errorf("session: Config.Domain is %q, want a host name of at least two labels (SESS-81)", c.Domain)
+	case c.SameSite < http.SameSiteLaxMode || c.SameSite > http.SameSiteNoneMode:
+		return fmt.Errorf("session: Config.SameSite is %d, want Lax, Strict or None", c.SameSite)
+	case c.SameSite == http.SameSiteNoneMode && !c.Secure:
+		return errors.New("session: Config.SameSite is None: browsers drop such a cookie without Config.Secure")
+	case c.Partitioned && !c.Secure:
+		return errors.New("session: Config.Partitioned is set: browsers drop such a cookie without Config.Secure")
+	case (prefix("__Secure-") || prefix("__Host-")) && !c.Secure:
+		return fmt.Errorf("session: Config.Cookie is %q: browsers drop a cookie of that name without Config.Secure", c.Cookie)
+	case prefix("__Host-") && (c.Path != "/" || c.Domain != ""):
+		return fmt.Errorf("session: Config.Cookie is %q: browsers drop a cookie of that name with a Config.Domain, here %q, or a Config.Path other than /, here %q",
+			c.Cookie, c.Domain, c.Path)
+	}
+	return nil
+}
+
+// unfit reports whether r may not be in an attribute of a cookie (RFC 6265
+// 4.1.1).
+func unfit(r rune) bool { return r < ' ' || r == ';' || r >= 0x7f }
+
+// validDomain reports whether a browser takes d as a cookie's domain.
+func validDomain(d string) bool {
+	d = strings.TrimPrefix(d, ".")
+	if net.ParseIP(d) != nil || !strings.Contains(d, ".") {
+		return false
+	}
+	for label := range strings.SplitSeq(d, ".") {
+		if label == "" || len(label) > 63 || strings.ContainsFunc(label, func(r rune) bool {
+			return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+		}) {
+			return false
+		}
+	}
+	return true
 }

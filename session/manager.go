@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,9 +37,8 @@ type Manager struct {
 	codec          codec
 	cookies        *cookie.Codec
 	finder         *cookie.Finder
-	name, param    string
-	path           string
-	secure         bool
+	param          string
+	template       http.Cookie // of every Set-Cookie; Secure is what Config says
 	trustForwarded bool
 	rewriting      bool
 	idleTimeout    time.Duration
@@ -113,9 +113,13 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{
 		self: ownerMember(self), cluster: cfg.Cluster, codec: values, cookies: cfg.Codec, finder: finder,
-		name: cfg.Cookie, param: cfg.Param, path: cfg.Path, secure: cfg.Secure, trustForwarded: cfg.TrustForwarded,
+		param: cfg.Param, trustForwarded: cfg.TrustForwarded,
 		rewriting: cfg.URLRewriting, idleTimeout: cfg.IdleTimeout, lifetime: cfg.Lifetime, sweepInterval: cfg.SweepInterval, joinTimeout: cfg.JoinTimeout,
 		placement: cfg.Placement, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, onConflict: cfg.OnConflict, now: cfg.Now, log: cfg.Log,
+		template: http.Cookie{
+			Name: cfg.Cookie, Path: cfg.Path, Domain: cfg.Domain, HttpOnly: true, Secure: cfg.Secure,
+			SameSite: cfg.SameSite, Partitioned: cfg.Partitioned,
+		},
 		limits: newLimits(&cfg), firstIdle: cfg.FirstIdleTimeout,
 		ackTimeout: cfg.AckTimeout, reignBoot: reignBoot(self),
 		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(), losses: newLosses(), closed: make(chan struct{}), listed: map[peer.ID]listing{},

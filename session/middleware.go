@@ -250,10 +250,8 @@ func (m *Manager) stamp(h http.Header, r *http.Request, s *Session) {
 			h.Set("Referrer-Policy", "same-origin") // a link with a session is a credential, also one that is yet to come
 		}
 	}
-	c := http.Cookie{
-		Name: m.name, Path: m.path, HttpOnly: true, SameSite: http.SameSiteLaxMode,
-		Secure: m.secure || r.TLS != nil || m.trustForwarded && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"),
-	}
+	c := m.template
+	c.Secure = c.Secure || r.TLS != nil || m.trustForwarded && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 	switch {
 	case s.stale:
 		return

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -106,6 +107,10 @@ func TestCookieAttributes(t *testing.T) {
 		{name: "I17: plain at the proxy", cfg: Config{TrustForwarded: true}, header: "http", want: "; Path=/; HttpOnly; SameSite=Lax"},
 		{name: "I17: not trusted", header: "https", want: "; Path=/; HttpOnly; SameSite=Lax"},
 		{name: "other name and path", cfg: Config{Cookie: "SID", Path: "/app"}, want: "; Path=/app; HttpOnly; SameSite=Lax"},
+		{name: "strict", cfg: Config{SameSite: http.SameSiteStrictMode}, want: "; Path=/; HttpOnly; SameSite=Strict"},
+		{name: "embedded", cfg: Config{SameSite: http.SameSiteNoneMode, Secure: true, Partitioned: true}, want: "; Path=/; HttpOnly; Secure; SameSite=None; Partitioned"},
+		{name: "domain", cfg: Config{Domain: "shop.example.com"}, want: "; Path=/; Domain=shop.example.com; HttpOnly; SameSite=Lax"}, // SESS-81
+		{name: "host only", cfg: Config{Cookie: "__Host-SID", Secure: true}, want: "; Path=/; HttpOnly; Secure; SameSite=Lax"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,6 +135,48 @@ func TestCookieAttributes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A cookie that browsers drop is an error at the start, which says why.
+func TestCookieThatBrowsersDrop(t *testing.T) {
+	tests := []struct {
+		name string
+		cfg  Config
+		want string // in the error; "" for none
+	}{
+		{"None without Secure", Config{SameSite: http.SameSiteNoneMode}, "Config.SameSite"},
+		{"no such SameSite", Config{SameSite: 9}, "Config.SameSite"},
+		{"the SameSite that says nothing", Config{SameSite: http.SameSiteDefaultMode}, "Config.SameSite"},
+		{"Partitioned without Secure", Config{Partitioned: true}, "Config.Partitioned"},
+		{"__Secure- without Secure", Config{Cookie: "__Secure-SID"}, "Config.Secure"},
+		{"__Secure-", Config{Cookie: "__Secure-SID", Secure: true, Path: "/app", Domain: "example.com"}, ""},
+		{"__Host- without Secure", Config{Cookie: "__Host-SID"}, "Config.Secure"},
+		{"__Host- with a domain", Config{Cookie: "__Host-SID", Secure: true, Domain: "example.com"}, "Config.Domain"},
+		{"__Host- with a path", Config{Cookie: "__Host-SID", Secure: true, Path: "/app"}, "Config.Path"},
+		{"browsers do not look at the case of a prefix", Config{Cookie: "__HOST-SID"}, "Config.Secure"},
+		{"path without /", Config{Path: "app"}, "Config.Path"},
+		{"path with an attribute", Config{Path: "/; Domain=example.com"}, "Config.Path"},
+		{"path with a line", Config{Path: "/\r\n"}, "Config.Path"},
+		{"top domain", Config{Domain: "com"}, "Config.Domain"},
+		{"address", Config{Domain: "10.0.0.1"}, "Config.Domain"},
+		{"domain with an attribute", Config{Domain: "example.com; Secure"}, "Config.Domain"},
+		{"name that is no token", Config{Cookie: "a b"}, "Config.Cookie"},
+	}
+	bubble(t, Config{}, "a", func(t *testing.T, f *farm) {
+		m := f.nodes["a"].m
+		for _, tt := range tests {
+			cfg := tt.cfg
+			cfg.Cluster, cfg.Codec = m.cluster, m.cookies
+			if tt.want == "" {
+				cfg.Cluster = &seat{f.dir, cluster.Member{Name: "!"}} // stops New behind the check
+			}
+			cfg.Listener = refusing{}
+			_, err := New(cfg)
+			if want := tt.want; err == nil || !strings.Contains(err.Error(), cmp.Or(want, "Self().Name")) {
+				t.Errorf("%s: New = %v, want an error that names %q", tt.name, err, want)
+			}
+		}
+	})
 }
 
 // A shared cache that may keep the page must not hand out the cookie (RFC 9111

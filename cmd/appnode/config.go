@@ -34,6 +34,9 @@ type config struct {
 	PathParam    string        `default:"jsessionid" placeholder:"NAME"         help:"Name of the path parameter that carries the session in rewritten links."`
 	RewriteLinks bool          `default:"true" negatable:""                     help:"Put the session into links for clients without cookies."`
 	SecureCookie bool          `help:"Mark the session cookie Secure on plain connections too, as behind a proxy that speaks TLS."`
+	CookieDomain string        `placeholder:"DOMAIN"                            help:"Domain of the session cookie; without it, the host that set it."`
+	SameSite     string        `name:"cookie-same-site" default:"lax" enum:"lax,strict,none" help:"Which requests from other sites carry the session cookie; none needs --secure-cookie."`
+	Partitioned  bool          `name:"cookie-partitioned"                       help:"Keep the session cookie apart for each site that embeds this one; needs --secure-cookie."`
 	IdleTimeout  time.Duration `default:"30m"                                   help:"A session that nobody used for so long ends."`
 	FirstIdle    time.Duration `name:"first-idle-timeout" placeholder:"DURATION" help:"The same for a session until its client has come back with it; --idle-timeout if 0."`
 	Lifetime     time.Duration `default:"24h"                                   help:"A session ends so long after its creation in any case."`
@@ -74,6 +77,8 @@ func parseConfig(args []string, getenv func(string) string, stdout io.Writer) (c
 		return config{}, fmt.Errorf("--idle-timeout %v: want at most --lifetime, %v", cfg.IdleTimeout, cfg.Lifetime)
 	}
 	switch {
+	case (cfg.SameSite == "none" || cfg.Partitioned) && !cfg.SecureCookie:
+		return config{}, errors.New("--cookie-same-site none, --cookie-partitioned: browsers drop such a cookie without --secure-cookie")
 	case cfg.FirstIdle < 0 || cfg.FirstIdle > cfg.IdleTimeout:
 		return config{}, fmt.Errorf("--first-idle-timeout %v: want at most --idle-timeout, %v", cfg.FirstIdle, cfg.IdleTimeout)
 	case cfg.MaxBytes < 0 || cfg.MaxBytes > session.DefaultMaxBytes:
