@@ -47,8 +47,9 @@ type member struct {
 	probing  atomic.Bool // a task of the proxy looks after it
 	differs  atomic.Bool // it was logged that file and gossip have different addresses
 
-	vigil  vigil
-	counts memberCounts
+	tunnels atomic.Int64 // open ones
+	vigil   vigil
+	counts  memberCounts
 }
 
 // endpoint returns the connections to m. It is another one after the member has

@@ -33,6 +33,17 @@
 // a request, head and body, are kept until a member has answered. lb_retries has no
 // effect: a round takes in every member once.
 //
+// # Tunnels
+//
+// Upgrade is passed on to members, and a 101 makes a tunnel of the two connections
+// (tunnel.go), if it names what the client has asked for: from then on bytes go
+// either way as they come, and the end of one side does not end the other one. Not
+// passed on are HTTP, whose requests would escape all checks, and TLS. A tunnel
+// ends when nothing has come for [Config.TunnelTimeout]; when either side, or the
+// member's machine, is gone; and, once the proxy stops, when it has been quiet for
+// a second. Over HTTP/2 there are none: a client that wants one speaks HTTP/1.1
+// (RFC 8441 is not announced). CONNECT is answered 405: this is no forward proxy.
+//
 // # Whose word is believed
 //
 // Understudy-Not-Executed is believed from members that gossip names, and, if the

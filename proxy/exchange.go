@@ -60,6 +60,7 @@ type exchange struct {
 	// kept. It can be written to one member after another.
 	msg     http1.Out
 	framing http1.Framing
+	upgrade bool // it asks for another protocol, and has a place for a tunnel
 	pump    pump
 
 	// Who shall serve it.
@@ -73,6 +74,7 @@ type exchange struct {
 	round   balance.Round
 	rounds  int
 	lease   balance.Lease
+	settled bool          // the lease knows already that the member has answered
 	member  *member       // of lease; nil without one
 	silence time.Duration // of the member, the longest while a reply is awaited or comes; zero: no limit
 	named   [cookie.MaxName]byte
@@ -93,8 +95,9 @@ type exchange struct {
 	start   time.Time
 	status  int
 	begun   bool  // the client has the head of a final reply
-	read    int64 // bytes of the request's body
-	written int64 // bytes of the reply's body
+	read    int64 // bytes of the request's body, or of the client in a tunnel
+	written int64 // bytes of the reply's body, or of the member in a tunnel
+	beyond  int64 // bytes that the member was sent beyond what is in msg
 
 	challenges []string // WWW-Authenticate of a reply whose content is replaced
 	headBytes  int      // of the reply's head
@@ -246,8 +249,7 @@ func (x *exchange) await() error {
 // judge looks at a final reply before the client gets any of it.
 func (x *exchange) judge() failure {
 	if x.rep.Switched() {
-		// Nobody asked for another protocol: Upgrade is not passed on (C10).
-		return x.stop(x.failed(failMalformed, errors.New("unasked 101 Switching Protocols")))
+		return x.switched()
 	}
 	if x.rep.Status == 503 && x.member.isOurs() {
 		if i := x.rep.Find(http1.NameNotExecuted, 0); i >= 0 {
@@ -311,6 +313,7 @@ func (b *replyBody) Next() ([]byte, error) {
 	if p, err := body.Next(); err == nil || !isTimeout(err) {
 		return p, err
 	}
+	b.x.answered() // a stream may be the trial of a member, and never end
 	if wire.Buffered() == 0 {
 		if err := b.x.await(); err != nil && !errors.Is(err, io.EOF) {
 			return nil, err

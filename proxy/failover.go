@@ -28,6 +28,9 @@ const (
 	failPath              // the path cannot be compared with rules, or only in several ways
 	failNoWorker          // the rule's worker does not exist
 	failReplaced          // the member answered; the rule wants an error page of ours in place of its content
+	failTunnel            // the member has broken a tunnel, or is gone
+	failIdle              // we have ended a tunnel: it was idle, or the proxy stops
+	failTunnels           // no further tunnel may be opened
 )
 
 // String is the word of the access log.
@@ -36,6 +39,7 @@ func (f failure) String() string {
 		"", "connect", "not-executed", "status", "dropped", "timeout", "malformed",
 		"begun", "client-gone", "client-error", "too-large", "client-slow", "method",
 		"unmapped", "path", "no-worker", "replaced",
+		"tunnel-broken", "tunnel-ended", "too-many-tunnels",
 	}[f]
 }
 
@@ -139,7 +143,7 @@ func decide(f facts) decision {
 		return f.again(nextNoCopy, http.StatusBadGateway)
 	case failTimeout:
 		return f.again(nextMember, http.StatusGatewayTimeout)
-	case failBegun, failGone:
+	case failBegun, failGone, failTunnel, failIdle:
 		return decision{to: cutClient, status: statusClientGone}
 	case failClient:
 		return decision{to: giveUp, status: http.StatusBadRequest}
@@ -157,6 +161,8 @@ func decide(f facts) decision {
 		return decision{to: giveUp, status: f.status}
 	case failNoWorker:
 		return decision{to: giveUp, status: http.StatusInternalServerError}
+	case failTunnels:
+		return decision{to: giveUp, status: http.StatusServiceUnavailable}
 	default: // failMalformed: it would answer so again
 		return decision{to: giveUp, status: http.StatusBadGateway}
 	}

@@ -183,6 +183,9 @@ func (w *world) close() {
 	for _, m := range w.members {
 		m.stop()
 	}
+	if n := w.proxy.Wire().Buffers.InUse(); n != 0 {
+		w.t.Errorf("%d buffers were not given back", n)
+	}
 	if w.t.Failed() {
 		w.t.Logf("events:\n%s\nrequests:\n%s", w.log, w.access)
 	}

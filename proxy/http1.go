@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"time"
 
@@ -18,6 +17,8 @@ type client1 struct {
 	head http1.Out
 	last bool // the connection ends with this reply
 	cut  bool // only its end tells the client where the reply ends
+
+	protocols [][]byte // that a 426 names
 }
 
 // Serve reads one request from c and takes it through the pipeline. The caller
@@ -69,11 +70,13 @@ func (c *client1) unread(err error) error {
 func (c *client1) end() error {
 	x := c.x
 	switch {
+	case x.status == http.StatusSwitchingProtocols && x.begun:
+		return ErrClosed // both sides of the tunnel have ended, or it was broken
 	case x.begun && x.failure != failNone, x.failure == failGone:
 		// An end of the connection before the end of the reply tells an
 		// HTTP/1.1 client all; another one needs a reset.
-		if tcp, ok := c.conn.NetConn().(*net.TCPConn); ok && c.cut {
-			_ = tcp.SetLinger(0) // if it cannot be told, it cannot
+		if c.cut {
+			_ = c.conn.Abort() // it is closed one way or the other
 		}
 		return ErrClosed
 	case !x.req.Body.Ended() || c.last && c.conn.Buffered() > 0:
@@ -127,6 +130,9 @@ func (c *client1) send(rep *http1.Reply, body http1.Source) (n int64, rerr, werr
 	o.Lines(&rep.Head)
 	f := o.FrameReply(rep, c.x.req.Minor)
 	c.cut = f == http1.UntilClose
+	if rep.Status == http.StatusUpgradeRequired && c.x.req.Minor > 0 {
+		c.protocols = protocols(&rep.Head) // RFC 9110 section 15.5.22: it must name some
+	}
 	c.connection(c.cut)
 	o.EndHead()
 	return c.conn.CopyBody(o, f, body)
@@ -139,6 +145,14 @@ func (c *client1) connection(last bool) {
 	x := c.x
 	c.last = last || x.req.Close || !x.pump.ended.Load() || x.from.stopping()
 	switch {
+	case len(c.protocols) > 0:
+		writeUpgrade(&c.head, c.protocols)
+		c.protocols = nil
+		if c.last {
+			c.head.RawString("Connection: Upgrade, close\r\n")
+		} else {
+			c.head.RawString("Connection: Upgrade\r\n")
+		}
 	case c.last:
 		c.head.RawString("Connection: close\r\n")
 	case x.req.Minor == 0:

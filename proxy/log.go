@@ -22,7 +22,7 @@ type counts struct {
 func (c *counts) add(x *exchange) {
 	c.requests.Add(1)
 	switch x.failure {
-	case failNone:
+	case failNone, failIdle:
 	case failGone:
 		c.gone.Add(1)
 	default:
@@ -102,7 +102,7 @@ func (l *lb) inError(m *member) bool {
 // access log alone.
 func (x *exchange) logFailure(f facts, d decision) {
 	switch f.failure {
-	case failGone, failClient, failTooLarge, failSlow, failNotRun, failReplaced:
+	case failGone, failClient, failTooLarge, failSlow, failNotRun, failReplaced, failIdle:
 		return
 	case failMalformed:
 		x.member.counts.malformed.Add(1)

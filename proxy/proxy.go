@@ -76,6 +76,15 @@ type Config struct {
 	// are dropped, and replaced by what the proxy sees itself.
 	TrustedNetworks []netip.Prefix
 
+	// TunnelTimeout is how long nothing may come through a tunnel, such as a
+	// WebSocket, in either direction. If zero, it is an hour; if negative, there
+	// is no limit.
+	TunnelTimeout time.Duration
+
+	// MaxTunnels is how many tunnels there may be at a time; a request for one
+	// more is answered 503 (seeds.md PLUG-48). If zero, there is no limit.
+	MaxTunnels int
+
 	// Limits bounds the messages of clients and members.
 	Limits http1.Limits
 
@@ -97,6 +106,7 @@ const (
 	defaultBodyTimeout  = time.Minute
 	defaultWriteTimeout = time.Minute
 	defaultHeadTimeout  = 10 * time.Second
+	defaultTunnel       = time.Hour
 )
 
 // A Proxy takes requests to members. It is safe for concurrent use.
@@ -108,11 +118,15 @@ type Proxy struct {
 	body      time.Duration
 	write     time.Duration
 	headTime  time.Duration
-	limits    http1.Limits
-	trusted   networks
-	dial      func(ctx context.Context, network, address string) (net.Conn, error)
-	log       zerolog.Logger
-	access    zerolog.Logger
+
+	tunnelIdle time.Duration // zero: no limit
+	maxTunnels int           // zero: no limit
+
+	limits  http1.Limits
+	trusted networks
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	log     zerolog.Logger
+	access  zerolog.Logger
 
 	bufs       *http1.Buffers
 	workers    []*lb // that requests can go to, in the order of worker.list
@@ -122,6 +136,7 @@ type Proxy struct {
 	rules      map[*urimap.Rule]*mapping // of uris
 	everything *mapping                  // of all requests; nil: uris decides
 	suspects   suspects
+	tunnels    tunnels
 	counts     counts
 	gossip     gossip
 	started    time.Time
@@ -147,14 +162,15 @@ func New(cfg Config) (*Proxy, error) {
 		file: cfg.Workers, uris: cfg.URIMap, codec: cfg.Codec, dial: cfg.Dial, limits: cfg.Limits,
 		maxResend: cmp.Or(cfg.MaxResend, defaultMaxResend), maxBody: cfg.MaxBody,
 		body: cmp.Or(cfg.BodyTimeout, defaultBodyTimeout), write: cmp.Or(cfg.WriteTimeout, defaultWriteTimeout),
-		headTime: cmp.Or(cfg.HeadTimeout, defaultHeadTimeout),
-		trusted:  slices.Clone(cfg.TrustedNetworks),
-		log:      cfg.Log, access: cfg.Access,
+		headTime:   cmp.Or(cfg.HeadTimeout, defaultHeadTimeout),
+		tunnelIdle: max(0, cmp.Or(cfg.TunnelTimeout, defaultTunnel)), maxTunnels: cfg.MaxTunnels,
+		trusted: slices.Clone(cfg.TrustedNetworks),
+		log:     cfg.Log, access: cfg.Access,
 		bufs:    http1.NewBuffers(http1.BuffersConfig{Big: maxKept}),
 		started: time.Now(),
 	}
-	if cfg.MaxBody < 0 || p.body < 0 || p.write < 0 || p.headTime < 0 {
-		return nil, errors.New("proxy: Config.MaxBody, BodyTimeout, WriteTimeout or HeadTimeout is negative")
+	if cfg.MaxBody < 0 || cfg.MaxTunnels < 0 || p.body < 0 || p.write < 0 || p.headTime < 0 {
+		return nil, errors.New("proxy: Config.MaxBody, MaxTunnels, BodyTimeout, WriteTimeout or HeadTimeout is negative")
 	}
 	var err error
 	if p.pages, err = checkPages(cfg.ErrorPages); err != nil {
@@ -261,7 +277,7 @@ func (x *exchange) failover() whither {
 		status: x.rep.Status, resends: x.resends, maxResend: x.p.maxResend,
 	}
 	if x.failure == failNone {
-		x.done(balance.OK)
+		x.done(x.outcome(f))
 		return giveUp
 	}
 	if x.member != nil {
@@ -296,6 +312,9 @@ func (x *exchange) survey(f *facts) {
 		f.poisoned = x.p.suspects.add(x.req.MethodName, x.req.Path, x.session())
 		return
 	case failTimeout:
+	case failTunnel:
+		f.alive = !x.lost && x.member.endpoint().Probe(x.p.ctx) == nil
+		return
 	default:
 		return
 	}
@@ -337,6 +356,13 @@ func (x *exchange) outcome(f facts) balance.Outcome {
 			return balance.Failed
 		}
 		return balance.Unreachable
+	case failTunnel:
+		if f.alive {
+			return balance.OK // how a tunnel is to end, only its ends know
+		}
+		return balance.Unreachable
+	case failIdle:
+		return balance.OK
 	case failTimeout:
 		if x.lost {
 			return balance.Unreachable
@@ -347,13 +373,25 @@ func (x *exchange) outcome(f facts) balance.Outcome {
 	}
 }
 
+// answered lets the balancer know early that the member has answered, for a reply
+// that may take for ever. What has come of it in the end is then old news.
+func (x *exchange) answered() {
+	if !x.settled {
+		x.settled = true
+		x.lease = x.lease.Answered()
+		x.p.note(x.lb, x.member, balance.OK, nil)
+	}
+}
+
 // done ends the lease.
 func (x *exchange) done(o balance.Outcome) {
 	x.member.counts.read.Add(uint64(x.written) + uint64(x.headBytes))
-	x.member.counts.written.Add(uint64(x.msg.Len()))
+	x.member.counts.written.Add(uint64(x.msg.Len()) + uint64(x.beyond))
 	x.lease.Done(o)
-	x.p.note(x.lb, x.member, o, x.cause)
-	x.lease, x.member = balance.Lease{}, nil
+	if !x.settled || o != balance.OK && o != balance.ClientFailed {
+		x.p.note(x.lb, x.member, o, x.cause)
+	}
+	x.lease, x.member, x.settled, x.beyond = balance.Lease{}, nil, false, 0
 }
 
 // finish answers a client that has had no reply, counts, and logs.
@@ -365,6 +403,9 @@ func (x *exchange) finish(to whither) {
 		if err != nil {
 			x.failed(failGone, err)
 		}
+	}
+	if x.upgrade {
+		x.p.tunnels.leave()
 	}
 	x.p.counts.add(x)
 	x.logRequest()

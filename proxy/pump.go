@@ -124,8 +124,9 @@ func (p *pump) pass(x *exchange) error {
 	if !p.spilled {
 		return nil // the connection is broken
 	}
-	_, rerr, fail := x.conn.CopyBody(&p.spill, x.framing, (*counted)(x))
+	n, rerr, fail := x.conn.CopyBody(&p.spill, x.framing, (*counted)(x))
 	p.spill.Free()
+	x.beyond += n
 	p.unsent = rerr != nil || fail != nil
 	if fail != nil && isTimeout(fail.Err) {
 		p.failure, p.err = failTimeout, fail

@@ -22,6 +22,10 @@ func (x *exchange) begin() failure {
 		return x.failed(failTooLarge, errTooLarge)
 	}
 	x.writeHead(!ended && x.req.ExpectContinue)
+	if x.upgrade && !x.p.tunnels.take(x.p.maxTunnels) {
+		x.upgrade = false
+		return x.failed(failTunnels, errTunnels)
+	}
 	if ended {
 		return failNone
 	}
@@ -66,9 +70,30 @@ func (x *exchange) writeHead(expect bool) {
 	}
 	o.Lines(&r.Head)
 	x.framing = o.FrameRequest(&r.Body)
-	if r.TETrailers {
-		o.RawString("TE: trailers\r\nConnection: TE\r\n") // RFC 9110 section 10.1.4
-	}
+	x.hopByHop()
 	x.writeOrigin()
 	o.EndHead()
+}
+
+// hopByHop writes the lines that are about the connection to the member alone,
+// and names them in its one Connection line (RFC 9110 sections 7.8 and 10.1.4).
+func (x *exchange) hopByHop() {
+	r, o := &x.req, &x.msg
+	if r.Upgrade {
+		if list := protocols(&r.Head); len(list) > 0 {
+			x.upgrade = true
+			writeUpgrade(o, list)
+		}
+	}
+	if r.TETrailers {
+		o.RawString("TE: trailers\r\n")
+	}
+	switch {
+	case x.upgrade && r.TETrailers:
+		o.RawString("Connection: Upgrade, TE\r\n")
+	case x.upgrade:
+		o.RawString("Connection: Upgrade\r\n")
+	case r.TETrailers:
+		o.RawString("Connection: TE\r\n")
+	}
 }

@@ -14,6 +14,9 @@ func (x *exchange) reply() failure {
 	dropReply(&rep.Head, rep.Body.Framing() == http1.Chunked)
 	x.status, x.begun = rep.Status, true
 	x.headBytes = rep.Size()
+	if rep.Switched() {
+		return x.tunnel()
+	}
 	x.source.x = x
 	n, rerr, werr := x.out.send(rep, &x.source)
 	x.written = n

@@ -31,7 +31,7 @@ func (l *lb) snapshot(known map[string]Member) status.Worker {
 			InService: s.State <= balance.StateForce && s.Activation != balance.Stopped && s.Phase != balance.Starting,
 			ByGossip:  !m.fromFile,
 			LBFactor:  s.LBFactor, LBValue: s.LBValue,
-			Sessions: status.Unknown, InFlight: s.Busy, MaxInFlight: s.MaxBusy, Open: stats.Open,
+			Sessions: status.Unknown, InFlight: s.Busy, MaxInFlight: s.MaxBusy, Tunnels: int(m.tunnels.Load()), Open: stats.Open,
 			Served: s.Served, NewSessions: s.Sessions, Errors: s.Errors, ClientErrors: s.ClientErrors,
 			Retries:   m.counts.retries.Load(),
 			BytesRead: m.counts.read.Load(), BytesWritten: m.counts.written.Load(),

@@ -33,13 +33,15 @@ type serveConfig struct {
 
 	TrustedNetworks []netip.Prefix `placeholder:"CIDR" help:"Networks of the proxies in front whose X-Forwarded-* and Forwarded are believed; by default nobody's are."`
 
-	AccessLog   string        `default:"off" placeholder:"FILE"             help:"Where the access log goes, one JSON line a request: a file, \"-\" for standard output, or \"off\"."`
-	IdleTimeout time.Duration `default:"60s"                               help:"How long a client's connection may be idle."`
-	HeadTimeout time.Duration `default:"10s"                                help:"How long a client may take to send the head of a request."`
-	StopTimeout time.Duration `default:"30s"                                help:"How long requests may finish when the proxy stops."`
-	MaxConns    int           `default:"20000"                              help:"Client connections at a time. One more takes the place of the one that has been idle for longest; if none is idle it waits."`
-	MaxBody     int64         `default:"0"                                  help:"Longest body of a request in bytes; 0 for no limit."`
-	LogLevel    string        `default:"info" enum:"debug,info,warn,error"  help:"Least level of events on standard error."`
+	AccessLog     string        `default:"off" placeholder:"FILE"             help:"Where the access log goes, one JSON line a request: a file, \"-\" for standard output, or \"off\"."`
+	IdleTimeout   time.Duration `default:"60s"                               help:"How long a client's connection may be idle."`
+	HeadTimeout   time.Duration `default:"10s"                                help:"How long a client may take to send the head of a request."`
+	StopTimeout   time.Duration `default:"30s"                                help:"How long requests may finish when the proxy stops."`
+	MaxConns      int           `default:"20000"                              help:"Client connections at a time. One more takes the place of the one that has been idle for longest; if none is idle it waits."`
+	TunnelTimeout time.Duration `default:"1h"                              help:"How long nothing may come through a tunnel, such as a WebSocket; 0 for no limit."`
+	MaxTunnels    int           `default:"0"                               help:"Tunnels at a time; a request for one more is answered 503. 0 for no limit but --max-conns."`
+	MaxBody       int64         `default:"0"                                  help:"Longest body of a request in bytes; 0 for no limit."`
+	LogLevel      string        `default:"info" enum:"debug,info,warn,error"  help:"Least level of events on standard error."`
 }
 
 // checkConfig is what an operator sets for check.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -73,6 +74,7 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	}
 	s.proxy, err = proxy.New(proxy.Config{
 		Workers: file, URIMap: rules, Newcomers: cfg.Newcomers, ErrorPages: pages, Codec: codec, HeadTimeout: cfg.HeadTimeout, MaxBody: cfg.MaxBody,
+		TunnelTimeout: cmp.Or(cfg.TunnelTimeout, -1), MaxTunnels: cfg.MaxTunnels,
 		TrustedNetworks: cfg.TrustedNetworks, Log: s.log, Access: access,
 	})
 	if err != nil {

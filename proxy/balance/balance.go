@@ -336,6 +336,7 @@ type Lease struct {
 	life   uint32
 	reason Reason
 	fresh  bool // counted as a new session
+	told   bool // Answered was called
 }
 
 // Route returns the route of the leased member.
@@ -351,6 +352,24 @@ func (l Lease) Value() any { return l.m.Value }
 // Reason returns why the member was chosen.
 func (l Lease) Reason() Reason { return l.reason }
 
+// Answered records before the end of the exchange that the member has answered,
+// with the effect of [OK], for one whose rest may take hours: its trial, if it is
+// one, is over. The lease that it returns takes the place of l. If that ends with
+// OK or [ClientFailed] nothing is said of the member any more, which may have
+// fared otherwise since.
+func (l Lease) Answered() Lease {
+	if l.b == nil {
+		return l
+	}
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	if l.life == l.m.life {
+		l.m.result(l.b, OK, time.Now())
+	}
+	l.told = true
+	return l
+}
+
 // Done ends the lease and records how the exchange went. If the member was
 // cleared or removed meanwhile the outcome is ignored: it says nothing of the
 // member that is there now. Done does not allocate.
@@ -364,8 +383,14 @@ func (l Lease) Done(o Outcome) {
 	if l.life != l.m.life {
 		return
 	}
-	if o == Unused {
+	switch {
+	case o == Unused:
 		l.m.undo(l.fresh)
+		return
+	case l.told && o == OK:
+		return
+	case l.told && o == ClientFailed:
+		l.m.clientErrors++
 		return
 	}
 	l.m.result(l.b, o, time.Now())

@@ -112,6 +112,7 @@ func (c *Conn) Done(rep *http1.Reply) {
 	c.wire.Release()
 	if !reusable || !c.e.keep(c) {
 		c.shut()
+		c.wire.Recycle()
 	}
 	c.e.freeSlot()
 }
@@ -119,7 +120,7 @@ func (c *Conn) Done(rep *http1.Reply) {
 // Close closes the connection, also in the middle of a reply.
 func (c *Conn) Close() {
 	c.shut()
-	c.wire.Release()
+	c.wire.Recycle()
 	c.e.freeSlot()
 }
 

@@ -56,7 +56,7 @@ func (e *Endpoint) take(now time.Time) *Conn {
 // drop closes a connection that is not in use.
 func (c *Conn) drop() {
 	c.shut()
-	c.wire.Release()
+	c.wire.Recycle()
 }
 
 // expired reports whether c is too old, or idle for too long.

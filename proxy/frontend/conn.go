@@ -45,8 +45,8 @@ func (c *conn) serve() {
 	wire := http1.NewConn(c.nc, s.wire)
 	kept := c.requests(wire)
 	if !kept {
-		wire.Release()
 		_ = wire.Close() // it may be closed already
+		wire.Recycle()
 	}
 	s.mu.Lock()
 	delete(s.open, c)

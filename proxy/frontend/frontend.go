@@ -14,7 +14,8 @@
 //
 // [Server.Shutdown] stops accepting, closes idle connections at once, and lets
 // requests under way finish until its context ends; each reply then is the last
-// one on its connection. When it returns every goroutine has ended.
+// one on its connection. A tunnel ends as soon as it has been quiet for a second.
+// When it returns every goroutine has ended.
 package frontend
 
 import (
@@ -248,6 +249,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		c.closeIdle()
 	}
 	s.mu.Unlock()
+	s.proxy.DrainTunnels()
 
 	ended := make(chan struct{})
 	go func() {
@@ -260,6 +262,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return h2err
 	case <-ctx.Done():
 	}
+	s.proxy.CutTunnels()
 	s.mu.Lock()
 	n := len(s.open)
 	for c := range s.open {

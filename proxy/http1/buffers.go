@@ -8,9 +8,10 @@ import "sync"
 type Buffers struct {
 	size, big, keep int
 
-	mu    sync.Mutex // guards small and large; held for a few instructions
+	mu    sync.Mutex // guards what follows; held for a few instructions
 	small [][]byte
 	large [][]byte
+	inUse int
 }
 
 // BuffersConfig sets up [Buffers].
@@ -63,6 +64,7 @@ func (p *Buffers) GetBig() []byte {
 
 func (p *Buffers) get(list *[][]byte, size int) []byte {
 	p.mu.Lock()
+	p.inUse++
 	if n := len(*list); n > 0 {
 		b := (*list)[n-1]
 		(*list)[n-1] = nil
@@ -82,14 +84,24 @@ func (p *Buffers) Put(b []byte) {
 	defer p.mu.Unlock()
 	switch len(b) {
 	case p.size:
+		p.inUse--
 		if len(p.small) < p.keep {
 			p.small = append(p.small, b)
 		}
 	case p.big:
+		p.inUse--
 		if len(p.large) < max(1, p.keep/8) {
 			p.large = append(p.large, b)
 		}
 	}
+}
+
+// InUse returns how many buffers were handed out and not put back: none when
+// nothing is read or written.
+func (p *Buffers) InUse() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.inUse
 }
 
 // Free returns how many buffers of either size wait to be used.

@@ -14,9 +14,9 @@ import (
 // that knows the network.
 //
 // One goroutine at a time may use the reading side (Await, ReadRequest,
-// ReadReply, Release, Detach, Look, the bodies) and one the writing side (Write,
-// Send); they may be different ones. Interrupt, Close and NetConn may be
-// called by anybody.
+// ReadReply, Release, Recycle, Detach, Look, Forward, the bodies) and one the writing side (Write,
+// Send, CloseWrite); they may be different ones. Interrupt, Close, Abort and
+// NetConn may be called by anybody.
 type Conn struct {
 	nc   net.Conn
 	tcp  *net.TCPConn    // nc, if it is one
@@ -225,8 +225,16 @@ func (c *Conn) Detach() (nc net.Conn, rest []byte) {
 	return c.nc, rest
 }
 
+// Recycle gives all buffers back, also with something unread: the connection has
+// been closed, or is about to be, and nothing is read from it any more. It is for
+// who reads.
+func (c *Conn) Recycle() {
+	c.r = c.w
+	c.Release()
+}
+
 // Close closes the connection. A read or write in progress ends with an error.
-// The buffers go back with [Conn.Release], by who reads.
+// The buffers go back with [Conn.Recycle], by who reads.
 func (c *Conn) Close() error { return c.nc.Close() }
 
 // minRead is the smallest room worth a read.

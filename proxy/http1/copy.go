@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"errors"
 	"io"
 	"time"
 )
@@ -108,11 +109,10 @@ func (c *Conn) sendWith(out *Out, f Framing, p []byte) error {
 func (c *Conn) Linger(limit int64, d time.Duration) error {
 	defer func() { _ = c.nc.Close() }() // there is nobody left to tell
 	defer c.Release()
-	half, ok := c.nc.(interface{ CloseWrite() error })
-	if !ok {
+	switch err := c.CloseWrite(); {
+	case errors.Is(err, errors.ErrUnsupported):
 		return nil
-	}
-	if err := half.CloseWrite(); err != nil {
+	case err != nil:
 		return err
 	}
 	c.pin, c.r, c.w = 0, 0, 0

@@ -175,6 +175,18 @@ func (r *Request) parse(b []byte, lim *Limits) (n int, err error) {
 // Reset makes r ready for the next head. [Conn.ReadRequest] does so itself.
 func (r *Request) Reset() { r.reset() }
 
+// Own moves the head into memory of its own, so that it outlives
+// [Conn.Release]: for a request whose connection goes on as a tunnel. Its body
+// cannot be read any more.
+func (r *Request) Own() {
+	own := bytes.Clone(r.buf[:r.pos])
+	most := len(r.Lines)
+	r.reset()
+	if _, err := r.Parse(own, Limits{HeadBytes: len(own), HeadLines: max(1, most)}); err != nil {
+		panic("http1: a head that was parsed cannot be parsed: " + err.Error())
+	}
+}
+
 // startLine returns the request line. One empty line before it is skipped, as
 // RFC 9112 section 2.2 asks for.
 func (r *Request) startLine(b []byte) (line []byte, ok bool, err *Error) {

@@ -27,6 +27,7 @@ type (
 		Sessions     *int64         `json:"sessions,omitempty"`
 		InFlight     int            `json:"inFlight"`
 		MaxInFlight  int            `json:"maxInFlight"`
+		Tunnels      int            `json:"tunnels"`
 		Open         int            `json:"connections"`
 		Served       uint64         `json:"served"`
 		NewSessions  uint64         `json:"newSessions"`
@@ -83,6 +84,7 @@ func memberDocument(worker string, m Member) memberJSON {
 		LBFactor:     m.LBFactor,
 		InFlight:     m.InFlight,
 		MaxInFlight:  m.MaxInFlight,
+		Tunnels:      m.Tunnels,
 		Open:         m.Open,
 		Served:       m.Served,
 		NewSessions:  m.NewSessions,

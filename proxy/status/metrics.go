@@ -40,6 +40,7 @@ func NewCollector(snapshot func() Snapshot) *Collector {
 		return 0
 	})
 	gauge("in_flight", "Requests under way.", func(m Member) float64 { return float64(m.InFlight) })
+	gauge("tunnels", "Requests under way that have become tunnels.", func(m Member) float64 { return float64(m.Tunnels) })
 	gauge("connections", "Open connections, busy and idle.", func(m Member) float64 { return float64(m.Open) })
 	counter("requests", "Requests sent; each attempt counts.", func(m Member) uint64 { return m.Served })
 	counter("new_sessions", "Requests sent that had no session.", func(m Member) uint64 { return m.NewSessions })

@@ -49,6 +49,7 @@ type Member struct {
 	Sessions    int64 // live sessions that it holds as primary; [Unknown] if it does not say
 	InFlight    int
 	MaxInFlight int
+	Tunnels     int // those in flight that have become tunnels, such as WebSockets
 	Open        int // connections, busy and idle
 
 	Served       uint64 // requests sent to it, each attempt counts
