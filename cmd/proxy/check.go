@@ -3,8 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
+	"github.com/understudy-lb/understudy/proxy"
+	"github.com/understudy-lb/understudy/proxy/urimap"
 	"github.com/understudy-lb/understudy/proxy/worker"
 )
 
@@ -19,40 +22,92 @@ func readWorkers(path string, getenv func(string) (string, bool)) (*worker.File,
 	return worker.Parse(path, f, getenv)
 }
 
-// run prints the configuration that a workers file amounts to, and every
-// problem in it. It fails if there is an error, with --strict also on warnings.
+// run prints the configuration that the files amount to, every problem in them,
+// and what becomes of a URI. It fails if there is an error, with --strict also on
+// warnings.
 func (c *checkConfig) run(e env) error {
+	r := report{out: e.stdout}
 	file, err := readWorkers(c.Workers, variables(e.getenv))
-	var wrong *worker.SyntaxError
-	if err != nil && !errors.As(err, &wrong) {
+	if err != nil && !isSyntax(err) {
 		return err
 	}
-	problems := []worker.Problem(nil)
-	if file != nil {
-		problems = file.Problems
-	}
-	if file == nil && wrong != nil {
-		problems = wrong.Problems
-	}
-	warned := false
-	for _, p := range problems {
-		warned = warned || p.Severity == worker.Warning
-		place, text := fmt.Sprintf("%s:%d", p.File, p.Line), p.Text
-		if p.Line == 0 {
-			place = p.File
-		}
-		if _, err := fmt.Fprintf(e.stdout, "%s: %v: %s\n", place, p.Severity, text); err != nil {
-			return err
-		}
-	}
-	if wrong != nil {
-		return errFailed
-	}
-	if _, err := fmt.Fprint(e.stdout, file); err != nil {
+	r.workers(file.Problems)
+	rules, err := c.read(file, variables(e.getenv))
+	if err != nil && !isSyntax(err) {
 		return err
 	}
-	if warned && c.Strict {
+	if rules != nil {
+		r.rules(rules.Problems)
+	}
+	if !r.failed {
+		// What is wrong between the files, or beyond their grammar.
+		p, err := proxy.New(proxy.Config{Workers: file, URIMap: rules})
+		if err != nil {
+			r.printf("%v\n", err)
+			r.failed = true
+		} else {
+			p.Close()
+		}
+	}
+	if !r.failed {
+		r.printf("%v", file)
+		if rules != nil {
+			r.printf("\nrules, in the order in which they are tried:\n%v", rules)
+		}
+		if c.Explain != "" {
+			r.printf("\n")
+			r.explain(file, rules, c.Explain)
+		}
+	}
+	switch {
+	case r.err != nil:
+		return r.err
+	case r.failed, r.warned && c.Strict:
 		return errFailed
 	}
 	return nil
+}
+
+// isSyntax reports whether err is that of a file that was read and is wrong.
+func isSyntax(err error) bool {
+	_, inWorkers := errors.AsType[*worker.SyntaxError](err)
+	_, inRules := errors.AsType[*urimap.SyntaxError](err)
+	return inWorkers || inRules
+}
+
+// A report is what check prints.
+type report struct {
+	out            io.Writer
+	err            error // the first of printing
+	warned, failed bool
+}
+
+func (r *report) printf(format string, args ...any) {
+	if r.err == nil {
+		_, r.err = fmt.Fprintf(r.out, format, args...)
+	}
+}
+
+func (r *report) workers(problems []worker.Problem) {
+	for _, p := range problems {
+		r.problem(p.File, p.Line, p.Severity == worker.Error, p.Text)
+	}
+}
+
+func (r *report) rules(problems []urimap.Problem) {
+	for _, p := range problems {
+		r.problem(p.File, p.Line, p.Severity == urimap.Error, p.Text)
+	}
+}
+
+func (r *report) problem(file string, line int, isError bool, text string) {
+	severity := "warning"
+	if isError {
+		severity = "error"
+	}
+	r.warned, r.failed = r.warned || !isError, r.failed || isError
+	if line > 0 {
+		file = fmt.Sprintf("%s:%d", file, line)
+	}
+	r.printf("%s: %s: %s\n", file, severity, text)
 }

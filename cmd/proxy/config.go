@@ -9,7 +9,7 @@ import (
 type commands struct {
 	Demo    demoConfig  `cmd:"" help:"Start app nodes and a proxy on this machine, with keys made up, and say what to open and what to kill."`
 	Serve   serveConfig `cmd:"" help:"Serve: balance requests over the members of a workers file."`
-	Check   checkConfig `cmd:"" help:"Print what a workers file means, and each problem in it."`
+	Check   checkConfig `cmd:"" help:"Print what the files mean, each problem in them, and what becomes of a URI."`
 	Keygen  keygen      `cmd:"" help:"Print a new key for a key file, or put it into one."`
 	Version struct{}    `cmd:"" help:"Print the version."`
 	Health  health      `cmd:"" help:"Ask a health page; exit 0 if it is well, 1 if not."`
@@ -47,7 +47,9 @@ type serveConfig struct {
 // checkConfig is what an operator sets for check.
 type checkConfig struct {
 	Workers string `default:"workers.properties" placeholder:"FILE" help:"The workers file."`
+	rulesConfig
 	Strict  bool   `help:"Fail on warnings too."`
+	Explain string `placeholder:"URI" help:"Also say which rule maps this URI, why, to which worker, and which members may serve it."`
 }
 
 // demoConfig is what somebody who tries the demo sets.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -116,6 +117,9 @@ func (s *server) readFiles(e env) (*worker.File, *urimap.Map, error) {
 	}
 	for _, p := range file.Problems {
 		s.log.Warn().Str("file", p.File).Int("line", p.Line).Msg(p.Text)
+	}
+	if name := s.cfg.Newcomers; name != "" && !slices.ContainsFunc(file.LBs, func(lb *worker.LB) bool { return lb.Name == name }) {
+		return nil, nil, fmt.Errorf("--newcomers: %s: worker.list has no worker %q of type lb", file.Name, name)
 	}
 	rules, err := s.cfg.read(file, variables(e.getenv))
 	if err != nil || rules == nil {

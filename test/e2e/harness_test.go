@@ -275,14 +275,25 @@ func (s *stage) ready(name string) {
 // workers writes a workers file that lists these nodes as members of one lb.
 func (s *stage) workers(names ...string) string {
 	s.t.Helper()
+	text := fmt.Sprintf("worker.lb.type=lb\nworker.lb.balance_workers=%s\nworker.list=lb\n", strings.Join(names, ","))
+	return s.file(fmt.Sprintf("workers-%s.properties", strings.Join(names, "")), s.servers(names...)+text)
+}
+
+// servers are the lines of a workers file that say where nodes are.
+func (s *stage) servers(names ...string) string {
 	var b strings.Builder
 	for _, name := range names {
 		host, port, _ := net.SplitHostPort(s.nodes[name].listen)
 		fmt.Fprintf(&b, "worker.%s.type=http\nworker.%[1]s.host=%[2]s\nworker.%[1]s.port=%[3]s\n", name, host, port)
 	}
-	fmt.Fprintf(&b, "worker.lb.type=lb\nworker.lb.balance_workers=%s\nworker.list=lb\n", strings.Join(names, ","))
-	path := filepath.Join(s.dir, fmt.Sprintf("workers-%s.properties", strings.Join(names, "")))
-	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+	return b.String()
+}
+
+// file writes a file and returns its path.
+func (s *stage) file(name, text string) string {
+	s.t.Helper()
+	path := filepath.Join(s.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 	return path

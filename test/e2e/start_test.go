@@ -60,6 +60,13 @@ func TestWrongStart(t *testing.T) {
 		{"key file is not there", proxyBinary, serve(file("good.properties", good), "--cluster-key", filepath.Join(dir, "none.key")), "none.key"},
 		{"key is short", proxyBinary, serve(file("good.properties", good), "--cookie-keys", file("short.key", "# ok\nabcdef\n")), "short.key:2: "},
 		{"trusted network that is none", proxyBinary, serve(file("good.properties", good), "--trusted-networks", "10.0.0.0/8,10.1"), "--trusted-networks"},
+		{"rules file is not there", proxyBinary, serve(file("good.properties", good), "--urimap", filepath.Join(dir, "none.map")), "--urimap: open " + filepath.Join(dir, "none.map")},
+		{"a wrong line in the rules", proxyBinary, serve(file("good.properties", good), "--urimap", file("wrong.map", "/*=lb\nworker.a.port=1\n")), "wrong.map:2: "},
+		{"a wrong value in a rule", proxyBinary, serve(file("good.properties", good), "--urimap", file("value.map", "/*=lb;session_cookie=a b\n")), "value.map:1: "},
+		{"two balancers and no rules", proxyBinary, serve(file("two.properties", good+"worker.list=lb2\nworker.lb2.type=lb\nworker.lb2.balance_workers=a\n")), "two.properties:8: "},
+		{"newcomers join nobody", proxyBinary, serve(file("good.properties", good), "--newcomers", "a"), "--newcomers: "},
+		{"error page is not there", proxyBinary, serve(file("good.properties", good), "--error-page", "503="+filepath.Join(dir, "none.html")), "none.html"},
+		{"error page without a type", proxyBinary, serve(file("good.properties", good), "--error-page", file("page.php", "x")), "page.php"},
 		{"open gossip without key", proxyBinary, serve(file("good.properties", good), "--gossip", "0.0.0.0:0"), "--cluster-key"},
 
 		{"no name", appnodeBinary, []string{}, "--name"},

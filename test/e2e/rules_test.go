@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRules: uriworkermap.properties spreads paths over two balancers, which share
+// a node, and a single server; what no rule maps gets our error page (PLUG-34).
+// Nodes that only gossip knows join the balancer that is set.
+func TestRules(t *testing.T) {
+	s := newStage(t, "a", "b", "c")
+	workers := s.file("workers.properties", s.servers("a", "b", "c")+`
+worker.list=one,two,c
+worker.one.type=lb
+worker.one.balance_workers=a,b
+worker.two.type=lb
+worker.two.balance_workers=b
+worker.c.mount=/healthz
+`)
+	rules := s.file("uriworkermap.properties", `
+/counter|/*=one
+/peek=one
+!/counter/secret=*
+/set=two;sticky_ignore=1
+/typo=three
+`)
+	page := s.file("sorry.html", "<h1>Sorry</h1>\n")
+	p := s.proxy(workers, true, "--urimap", rules, "--newcomers", "two", "--error-page", page, "--error-page", "500="+s.file("500.txt", "five hundred\n"))
+
+	c := newClient(t, p.listen)
+	for n := 1; n <= 4; n++ {
+		r, err := c.do(t.Context(), http.MethodPost, "/counter")
+		if err != nil || r.Counter != n || r.Node == "c" || r.Node != c.last.Node && n > 1 {
+			t.Fatalf("count %d: %+v, %v; before %+v", n, r, err, c.last)
+		}
+		c.last = r
+	}
+	for path, want := range map[string]struct {
+		status int
+		body   string
+	}{
+		"/":                {404, "<h1>Sorry</h1>\n"},
+		"/counter/secret":  {404, "<h1>Sorry</h1>\n"},
+		"/counter/../peek": {307, ""}, // by /peek, to a node that gets the path as it came
+		"/%2e%2e/counter":  {400, "<h1>Sorry</h1>\n"},
+		"/typo":            {500, "five hundred\n"},
+		"/healthz":         {200, ""},
+	} {
+		status, body := ask(t, "http://"+p.listen+path)
+		if status != want.status || want.body != "" && body != want.body {
+			t.Errorf("GET %s = %d %q, want %d %q", path, status, body, want.status, want.body)
+		}
+	}
+	for _, m := range []string{`understudy_member_in_service{member="b",worker="one"}`, `understudy_member_in_service{member="b",worker="two"}`, `understudy_member_in_service{member="c",worker="c"}`} {
+		if metric(t, p.admin, m) != 1 {
+			t.Errorf("metric %s is not 1", m)
+		}
+	}
+
+	// A newcomer joins two, and only it.
+	s.add("d")
+	s.ready("d")
+	s.wait("the newcomer is behind two", func() bool {
+		return metric(t, p.admin, `understudy_member_in_service{member="d",worker="two"}`) == 1
+	})
+	if metric(t, p.admin, `understudy_member_in_service{member="d",worker="one"}`) != 0 {
+		t.Error("the newcomer is behind one too")
+	}
+}
+
+// ask gets a page.
+func ask(t *testing.T, url string) (int, string) {
+	t.Helper()
+	res, err := quick.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// TestExplain: proxy check --explain says which rule decides, and who may serve.
+func TestExplain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes; not with -short")
+	}
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	var servers strings.Builder
+	for i, name := range []string{"n1", "n2", "n3"} {
+		fmt.Fprintf(&servers, "worker.%s.type=http\nworker.%[1]s.host=::1\nworker.%[1]s.port=808%d\n", name, i+1)
+	}
+	text := servers.String() + "worker.shop.type=lb\nworker.shop.balance_workers=n1,n2,n3\nworker.n3.activation=d\nworker.list=shop\n"
+	workers := file("w.properties", text)
+	several := file("several.properties", text+"worker.list=n1\n")
+	rules := file("u.properties", "/shop|/*=shop;stopped=n1\n!/shop/static/*=*\n/x=nobody\n/one=n1\n")
+	tests := []struct {
+		name string
+		args []string
+		code int
+		want []string
+	}{{
+		name: "a rule, its worker, the members",
+		args: []string{"--workers", several, "--urimap", rules, "--explain", "http://h/shop/..//shop/x;jsessionid=a.n2?y=1"},
+		want: []string{
+			"u.properties:3: warning: /x: no worker \"nobody\" in worker.list",
+			"worker.shop.balance_workers = n1 n2 n3\n",
+			"rules, in the order in which they are tried:\n",
+			"is compared as /shop/x\n",
+			"u.properties:1: /shop/*=shop;stopped=n1: matches, the first\n",
+			"worker shop looks for a session in ;jsessionid= and the cookie JSESSIONID\nthe path has a session of route n2\n",
+			"  n1 [::1]:8081, route n1, lbfactor 1: nothing, it is stopped\n",
+			"  n2 [::1]:8082, route n2, lbfactor 1: this request first\n",
+			"  n3 [::1]:8083, route n3, lbfactor 1: its own sessions only, it is disabled\n",
+		},
+	}, {
+		name: "an exclusion",
+		args: []string{"--workers", several, "--urimap", rules, "--explain", "/shop/static/x.css"},
+		want: []string{"u.properties:2: !/shop/static/*=*: excludes from worker shop\n", "/shop/static/x.css: 404, not mapped, excluded\n"},
+	}, {
+		name: "above the root",
+		args: []string{"--workers", several, "--urimap", rules, "--explain", "/../x"},
+		want: []string{"/../x goes above the root\n", "/../x: 400, refused"},
+	}, {
+		name: "nobody",
+		args: []string{"--workers", several, "--urimap", rules, "--explain", "/x"},
+		want: []string{"500: worker \"nobody\" is not in worker.list\n"},
+	}, {
+		name: "a single server",
+		args: []string{"--workers", several, "--urimap", rules, "--explain", "/one"},
+		want: []string{"worker n1 is a single server: [::1]:8081\n"},
+	}, {
+		name: "without rules",
+		args: []string{"--workers", workers, "--explain", "/any"},
+		want: []string{"/any: worker shop, there are no rules\n", "  n1 [::1]:8081, route n1, lbfactor 1: any request\n"},
+	}, {
+		name: "a warning with --strict",
+		args: []string{"--workers", several, "--urimap", rules, "--strict", "--explain", "/x"}, code: 1,
+		want: []string{"500: worker"},
+	}, {
+		name: "an error in the rules",
+		args: []string{"--workers", workers, "--urimap", file("bad.properties", "/*=shop\nworker.x.y=z\n")}, code: 1,
+		want: []string{"bad.properties:2: error: worker.x.y: belongs into workers.properties"},
+	}, {
+		name: "an error between the files",
+		args: []string{"--workers", file("two.properties", text+"worker.list=lb2\nworker.lb2.type=lb\nworker.lb2.balance_workers=n1\n")}, code: 1,
+		want: []string{"two.properties:", "without a uriworkermap all paths go to one"},
+	}, {
+		name: "a file that is not there",
+		args: []string{"--workers", workers, "--urimap", filepath.Join(dir, "none")}, code: 255,
+		want: []string{"proxy: --urimap: open "},
+	}}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := start(t, "check", proxyBinary, append([]string{"check"}, tt.args...)...)
+			code := p.wait()
+			out := p.out.String()
+			if code != tt.code {
+				t.Errorf("exit status %d, want %d", code, tt.code)
+			}
+			for _, w := range tt.want {
+				if !strings.Contains(out, w) {
+					t.Errorf("it does not say %q:\n%s", w, out)
+				}
+			}
+		})
+	}
+}
