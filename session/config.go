@@ -174,8 +174,8 @@ type Config struct {
 
 	// OnConflict is called, after the heal of a partition, for each session of
 	// which this member knows that changes accepted on the other side of it
-	// were lost (G4). It must not block. If nil, they are only logged and
-	// counted.
+	// were lost (G4), and for each request whose changes came too late. It must
+	// not block. If nil, they are only logged and counted.
 	OnConflict func(Conflict)
 
 	// Now is the wall clock, for expiry only. If nil, it is time.Now.
@@ -186,11 +186,17 @@ type Config struct {
 }
 
 // A Conflict says what was lost of one session when two sides of a partition
-// met again.
+// met again, or a member that had stood still went on.
 type Conflict struct {
 	ID    string   // of the session: a secret, not for logs
 	Keys  []string // attributes whose values the side that won does not have
 	Exact bool     // else the other side's values were not at hand, and Keys are all there were
+
+	// Late says that Keys are what one request has changed, on a member that
+	// had lost the session meanwhile, and the session does not have, because
+	// others have changed some of the same attributes since its handler saw
+	// them. Its client got an error.
+	Late bool
 }
 
 func (c Config) withDefaults() (Config, error) {

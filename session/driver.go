@@ -133,8 +133,15 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 		if a.Conflict.Exact && len(a.Conflict.Lost) == 0 {
 			return // the other side has come to the same
 		}
-		m.stats.conflicts.Add(1)
 		c := conflictOf(e.id, a.Conflict)
+		if c.Late {
+			m.stats.late.Add(1)
+			m.log.Warn().Str("session", mark(e.id)).Strs("keys", c.Keys).
+				Msg("changes came too late: others have changed the same keys since; the request has failed")
+			m.timers.conflict(c)
+			return
+		}
+		m.stats.conflicts.Add(1)
 		m.log.Warn().Str("session", mark(e.id)).Stringer("mine", a.Conflict.Mine.Epoch).Stringer("theirs", a.Conflict.Theirs.Epoch).
 			Strs("keys", c.Keys).Msg("session conflict: accepted changes are lost")
 		m.timers.conflict(c)
@@ -182,7 +189,7 @@ func (m *Manager) promise(p owner.Member) time.Duration {
 
 // conflictOf is what the application hears of a conflict.
 func conflictOf(id string, c *owner.Conflict) Conflict {
-	out := Conflict{ID: id, Exact: c.Exact}
+	out := Conflict{ID: id, Exact: c.Exact, Late: c.Late}
 	for _, a := range c.Lost {
 		out.Keys = append(out.Keys, a.Key)
 	}
@@ -299,7 +306,7 @@ type counters struct {
 	roles, bytes                                        [roles]atomic.Int64
 	lacking                                             atomic.Int64
 	created, ended, expired, lost, flagged, conflicts   atomic.Uint64
-	unprotected, flushes, updates, takes, grants        atomic.Uint64
+	late, unprotected, flushes, updates, takes, grants  atomic.Uint64
 	strikes, notExecuted, failed, forged, garbage, sent atomic.Uint64
 	tooMany, noRoom                                     atomic.Uint64
 }

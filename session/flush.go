@@ -14,8 +14,8 @@ import (
 
 // errUnsafe is what a handler that ran is told, and then its client, if its
 // changes could not be made safe: the session went to a member that cannot be
-// reached (R10).
-var errUnsafe = errors.New("the changes are not safe: the session was taken over by a member that cannot be reached")
+// reached (R10), or on which others have changed the same attributes since.
+var errUnsafe = errors.New("the changes are not safe: the session was taken over by a member that cannot be reached, or that has newer values of the same attributes")
 
 // create makes the session, with changes in its first version, and reports
 // whether they are in it: not if the client's lost session was made anew by

@@ -243,6 +243,7 @@ type Stats struct {
 	Lost        uint64 // requests whose session nobody holds
 	Flagged     uint64 // requests that went on with a state that does not descend from what the client had seen
 	Conflicts   uint64 // sessions of which accepted changes were lost at a heal (G4)
+	Late        uint64 // requests that failed because others had changed the same keys since
 	Unprotected uint64 // replies acknowledged by no other member
 	Flushes     uint64 // times that changes or a reply waited for acknowledgement
 	Updates     uint64 // records and changes sent to copies
@@ -265,7 +266,7 @@ func (m *Manager) Stats() Stats {
 		PrimaryBytes: c.bytes[primary].Load(), SecondaryBytes: c.bytes[secondary].Load(),
 		TooMany: c.tooMany.Load(), NoRoom: c.noRoom.Load(),
 		Created: c.created.Load(), Ended: c.ended.Load(), Expired: c.expired.Load(), Lost: c.lost.Load(), Flagged: c.flagged.Load(),
-		Conflicts: c.conflicts.Load(), Unprotected: c.unprotected.Load(), Flushes: c.flushes.Load(), Updates: c.updates.Load(),
+		Conflicts: c.conflicts.Load(), Late: c.late.Load(), Unprotected: c.unprotected.Load(), Flushes: c.flushes.Load(), Updates: c.updates.Load(),
 		Takes: c.takes.Load(), Grants: c.grants.Load(), Strikes: c.strikes.Load(), NotExecuted: c.notExecuted.Load(),
 		Failed: c.failed.Load(), Forged: c.forged.Load(), Garbage: c.garbage.Load(), Peer: m.set.Stats(),
 	}

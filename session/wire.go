@@ -22,7 +22,7 @@ import (
 //	  Take        tag cookie claim over about
 //	  Grant       tag header attrs expiry
 //	  No          tag header expiry
-//	  Forward     tag cookie about changes expiry
+//	  Forward     tag cookie about changes bases expiry
 //	  Forwarded   tag reason header expiry
 //	  Compare     header expiry about                             (flag now: acknowledged)
 //
@@ -38,6 +38,7 @@ import (
 //	members   u count, member …
 //	attrs     u count, (u length, key, u length, value) …; keys ascend
 //	changes   u count, (u length, key, u length+1, value; or 0 if removed) …
+//	bases     u count, 8B …; as many as there are changes, or none
 //	expiry    1B: idle 1, access 2, end 4; then those as zigzag u
 //
 // u is an unsigned varint in its shortest form, at most as long as its field;
@@ -131,7 +132,7 @@ func appendMessage(dst []byte, id string, m *owner.Message) []byte {
 	case owner.Forward:
 		dst = appendEpoch(appendTag(dst, m.Tag), m.Cookie)
 		dst = appendEpoch(dst, m.About)
-		dst = appendExpiry(appendChanges(dst, m.Changes), m.Expiry)
+		dst = appendExpiry(appendBases(appendChanges(dst, m.Changes), m.Bases), m.Expiry)
 	case owner.Forwarded:
 		dst = append(appendTag(dst, m.Tag), byte(m.Reason))
 		dst = appendExpiry(appendHeader(dst, &m.Header), m.Expiry)
@@ -236,6 +237,14 @@ func appendChanges(dst []byte, cs owner.Changes) []byte {
 			continue
 		}
 		dst = append(binary.AppendUvarint(dst, uint64(len(cs[i].Value))+1), cs[i].Value...)
+	}
+	return dst
+}
+
+func appendBases(dst []byte, bs []uint64) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(bs)))
+	for _, b := range bs {
+		dst = binary.BigEndian.AppendUint64(dst, b)
 	}
 	return dst
 }

@@ -63,7 +63,8 @@ func (d *decoder) message(m *owner.Message) string {
 		m.Tag, m.Header, m.Expiry = d.tag(), d.header(), d.expiry()
 	case owner.Forward:
 		m.Tag, m.Cookie, m.About = d.tag(), d.epoch(), d.epoch()
-		m.Changes, m.Expiry = d.changes(), d.expiry()
+		m.Changes = d.changes()
+		m.Bases, m.Expiry = d.bases(len(m.Changes)), d.expiry()
 	case owner.Forwarded:
 		m.Tag, m.Reason, m.Header, m.Expiry = d.tag(), d.reason(), d.header(), d.expiry()
 	case owner.Compare:
@@ -328,6 +329,23 @@ func (d *decoder) changes() owner.Changes {
 		cs = append(cs, c)
 	}
 	return cs
+}
+
+// bases takes what goes with so many changes.
+func (d *decoder) bases(changes int) []uint64 {
+	n := d.u64()
+	if n == 0 {
+		return nil
+	}
+	if n != uint64(changes) || n > uint64(len(d.b))/8 {
+		d.fail("bases")
+		return nil
+	}
+	bs := make([]uint64, n)
+	for i := range bs {
+		bs[i] = binary.BigEndian.Uint64(d.bytes(8))
+	}
+	return bs
 }
 
 func (d *decoder) expiry() (x owner.Expiry) {

@@ -126,7 +126,14 @@ func wireMessages() []struct {
 	}, {
 		name: "forward",
 		m:    owner.Message{Kind: owner.Forward, Tag: owner.Tag{Op: 1, Step: 2}, Cookie: epochA, Changes: owner.Changes{{Key: "x", Value: []byte{9}}}, Expiry: expiryA},
-		hex:  "09" + wireIDHex + "01" + "02" + epochAHex + "00" + "01" + "0178" + "0209" + expiryAHex,
+		hex:  "09" + wireIDHex + "01" + "02" + epochAHex + "00" + "01" + "0178" + "0209" + "00" + expiryAHex,
+	}, {
+		name: "forward with what was seen",
+		m: owner.Message{
+			Kind: owner.Forward, Tag: owner.Tag{Op: 1, Step: 2}, Cookie: epochA,
+			Changes: owner.Changes{{Key: "x", Value: []byte{9}}, {Key: "y", Removed: true}}, Bases: []uint64{0, 0x0102030405060708}, Expiry: expiryA,
+		},
+		hex: "09" + wireIDHex + "01" + "02" + epochAHex + "00" + "02" + "0178" + "0209" + "0179" + "00" + "02" + "0000000000000000" + "0102030405060708" + expiryAHex,
 	}, {
 		name: "forwarded",
 		m:    owner.Message{Kind: owner.Forwarded, Tag: owner.Tag{Op: 1, Step: 2}, Reason: owner.NotPrimary, Header: headerA, Expiry: expiryA},
@@ -236,8 +243,10 @@ func TestParseMessageRefuses(t *testing.T) {
 		{"value of 2^63 bytes", "01" + wireIDHex + "05" + epochAHex + "02" + "01" + "01" + "0161" + "80808080808080808001", "cut short"},
 		{"attributes out of order", "07" + wireIDHex + tag + "00" + "02" + "0162" + "00" + "0161" + "00" + "00", "order of attributes"},
 		{"an attribute twice", "07" + wireIDHex + tag + "00" + "02" + "0161" + "00" + "0161" + "00" + "00", "order of attributes"},
-		{"unknown expiry", "09" + wireIDHex + tag + "00" + "00" + "00" + "08", "expiry"},
-		{"zero in the long form", "09" + wireIDHex + tag + "00" + "00" + "00" + "01" + "00", "zero"},
+		{"unknown expiry", "09" + wireIDHex + tag + "00" + "00" + "00" + "00" + "08", "expiry"},
+		{"zero in the long form", "09" + wireIDHex + tag + "00" + "00" + "00" + "00" + "01" + "00", "zero"},
+		{"bases without changes", "09" + wireIDHex + tag + "00" + "00" + "00" + "01" + "0000000000000000" + "00", "bases"},
+		{"fewer bases than changes", "09" + wireIDHex + tag + "00" + "00" + "02" + "0178" + "00" + "0179" + "00" + "01" + "0000000000000000" + "00", "bases"},
 	}
 	for _, tt := range tests {
 		frame, err := hex.DecodeString(tt.hex)
@@ -327,6 +336,9 @@ func drawMessage(t *rapid.T) (string, owner.Message) {
 		m.Tag, m.Header, m.Expiry = tag, drawHeader(t, false), drawExpiry(t)
 	case owner.Forward:
 		m.Tag, m.Cookie, m.About, m.Changes, m.Expiry = tag, drawEpoch(t), drawEpoch(t), drawChanges(t), drawExpiry(t)
+		if n := len(m.Changes); n > 0 && rapid.Bool().Draw(t, "bases") {
+			m.Bases = rapid.SliceOfN(rapid.Uint64(), n, n).Draw(t, "digests")
+		}
 	case owner.Forwarded:
 		m.Tag, m.Header, m.Expiry = tag, drawHeader(t, false), drawExpiry(t)
 		m.Reason = owner.Reason(rapid.IntRange(0, int(owner.Invalidated)).Draw(t, "reason"))
@@ -457,7 +469,7 @@ func TestWireCarriesWhatTheMachineSends(t *testing.T) {
 		"Take":      "Tag Cookie Claim Over About",
 		"Grant":     "Tag Header Attrs Expiry",
 		"No":        "Tag Header Expiry",
-		"Forward":   "Tag Cookie About Changes Expiry",
+		"Forward":   "Tag Cookie About Changes Bases Expiry",
 		"Forwarded": "Tag Reason Header Expiry",
 		"Compare":   "Now Header Expiry About",
 	}

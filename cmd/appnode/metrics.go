@@ -58,6 +58,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	count("sessions_lost_total", "Requests whose session nobody holds.", s.Lost)
 	count("sessions_flagged_total", "Requests that went on with a state that does not descend from what the client had seen.", s.Flagged)
 	count("sessions_conflicts_total", "Sessions of which accepted changes were lost when a partition healed.", s.Conflicts)
+	count("late_changes_total", "Requests that failed because others had changed the same attributes since, on a node that the session had moved to.", s.Late)
 	count("unprotected_replies_total", "Replies that no other node has acknowledged.", s.Unprotected)
 	count("flushes_total", "Times that changes or a reply waited for an acknowledgement.", s.Flushes)
 	count("updates_total", "Records and changes sent to copies.", s.Updates)

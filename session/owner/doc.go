@@ -52,6 +52,7 @@
 //	R14  recover without a request                     the event Recover
 //	R15  invalidate                                    bury, adopt, inter
 //	R16  drain                                         the event Recover, at who is to take over; relocate
+//	R9a  what comes late yields                        interrupt, apply, tooLate
 //	R17  drop superfluous copies that a search found   drop, yieldTo
 //
 // Of the connections (C1 to C6) the driver sees to the order of messages and
@@ -73,7 +74,9 @@
 // [Return] brings the handler's changes back, by key. The primary applies them
 // to the record as it is now, so that requests of one session at the same time
 // merge by key; the last writer of a key wins (N6). If the session has gone
-// elsewhere meanwhile, the changes go after it. The [Reply] leaves when every
+// elsewhere meanwhile, the changes go after it; what comes late like that, or is
+// done again, does not replace what others have made of the same keys since its
+// handler saw them: then the request fails (34, late). The [Reply] leaves when every
 // member that the cookie will name has acknowledged; the cookie names the pair
 // and epoch under which they did (31). An invalidation wins over all of this.
 //
@@ -99,6 +102,10 @@
 //     asks it before giving the session away. A claim counts only for the
 //     epoch that the taker knows.
 //   - R11: a reply is also flagged if what the handler saw was lost.
+//   - R9, R10, R11 (34): after the session may have been elsewhere, or the lease
+//     was over, a handler's changes are done only if each key is still what the
+//     handler saw. Without this a request that stood still with its member
+//     undoes what its client, which has long got an error, has done since.
 //   - R13: a copy on a member that is about to come back ([Returning]) is not
 //     struck: a member that was frozen meets nothing but ends of connections,
 //     and would outbid the branch that lives.

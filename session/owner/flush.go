@@ -48,6 +48,7 @@ func (s *step) replace(rec Record, attrs bool) {
 			k.lost = k.lost || k.set() && !k.in(&rec.Header)
 		}
 	}
+	s.interrupt()
 	s.conflict(&rec.Header, rec.Attrs, attrs)
 	if p := m.rec.Primary; m.rec.Held() && p != s.self && p != rec.Primary && !rec.Descends(m.rec.Epoch) && s.connected(p) {
 		defer s.introduce(p) // its copy is of another branch now

@@ -82,6 +82,7 @@ func (s *step) probed(from Member, msg *Message) {
 // copy. Only a holder raises, never the one that fetches (4).
 func (s *step) grant(o *Op) {
 	s.raise(o.peer, []Member{s.self})
+	s.interrupt()
 	r := &s.m.rec
 	s.send(o.peer, Message{Kind: Grant, Tag: o.msg.Tag, Header: r.Header, Attrs: r.Attrs, Expiry: r.Expiry})
 	s.remove(o)
@@ -104,7 +105,8 @@ func (s *step) forward(o *Op) {
 		s.fail(o)
 		return
 	}
-	msg := Message{Kind: Forward, Cookie: o.cookie, Changes: o.changes, Expiry: Expiry{Access: o.access, Idle: o.idle}}
+	o.late = true
+	msg := Message{Kind: Forward, Cookie: o.cookie, Changes: o.changes, Bases: o.view.bases(o.changes), Expiry: Expiry{Access: o.access, Idle: o.idle}}
 	if k := o.end(); k.sure && !k.lost && (o.did.set() || !o.alters()) {
 		msg.About = k.epoch
 	}
@@ -121,7 +123,7 @@ func (s *step) forward(o *Op) {
 // accept takes the changes of a request that ran elsewhere.
 func (s *step) accept(from Member, msg *Message) {
 	o := &Op{op: op{
-		role: forwarded, peer: from, cookie: msg.Cookie, changes: msg.Changes, access: msg.Expiry.Access, idle: msg.Expiry.Idle,
+		role: forwarded, late: true, peer: from, cookie: msg.Cookie, changes: msg.Changes, bases: msg.Bases, access: msg.Expiry.Access, idle: msg.Expiry.Idle,
 		msg: &Message{Tag: msg.Tag, About: msg.About},
 	}}
 	s.add(o)
@@ -146,8 +148,9 @@ func (s *step) carry(o *Op, fenced bool) {
 		s.fail(o)
 	default:
 		o.executed = true
-		s.apply(o)
-		s.complete(o)
+		if s.apply(o) {
+			s.complete(o)
+		}
 	}
 }
 

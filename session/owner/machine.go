@@ -83,6 +83,7 @@ type op struct {
 	partial  bool // Flush: goes on after the reply
 	flagged  bool
 	bury     bool // Return with Invalidate
+	late     bool // others may have changed the session elsewhere since the handler saw it
 	tries    uint8
 	access   int64
 	idle     int64 // new Expiry.Idle, zero for none
@@ -90,6 +91,8 @@ type op struct {
 	cookie  Epoch
 	peer    Member // request: the cookie's primary; forwarding: to whom; from outside: who asks
 	changes Changes
+	view    Attrs    // what the handler saw, with what it has flushed
+	bases   []uint64 // forwarded: as [Message.Bases]
 
 	saw mark // the record that the handler was given
 	did mark // the record with the handler's changes, once they are applied

@@ -39,9 +39,11 @@ const (
 	// No (Tag, Header): not from me; Header is complete.
 	No
 
-	// Forward (Tag, Cookie, About, Changes, Expiry): changes of a request that
-	// ran on a member which lost the session meanwhile. A record that descends
-	// from About, if that is not zero, has them already.
+	// Forward (Tag, Cookie, About, Changes, Bases, Expiry): changes of a request
+	// that ran on a member which lost the session meanwhile. A record that
+	// descends from About, if that is not zero, has them already. Bases says
+	// for each of Changes what the handler had seen of that key; if it is not
+	// so any more, nothing is changed.
 	Forward
 
 	// Forwarded (Tag, Reason, Header): the changes are acknowledged under
@@ -125,6 +127,7 @@ type Message struct {
 	Reason  Reason
 	Attrs   Attrs
 	Changes Changes
+	Bases   []uint64 // digests of values, zero for none; nil if the sender does not say
 	Expiry  Expiry
 
 	Connected []Member

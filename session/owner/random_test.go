@@ -53,7 +53,7 @@ func TestRandom(t *testing.T) {
 		w.count(total)
 	}
 	t.Logf("%d sequences: %v", runs, total)
-	for _, k := range []string{"served", "flagged", "lost", "ended", "not executed", "failed", "conflicts", "died", "forwards", "refused", "relocated"} {
+	for _, k := range []string{"served", "flagged", "lost", "ended", "not executed", "failed", "conflicts", "late", "died", "forwards", "refused", "relocated"} {
 		if total[k] == 0 {
 			t.Errorf("no sequence had any %q: the walk does not reach what it is to check", k)
 		}
@@ -73,6 +73,7 @@ func (w *world) count(total map[string]int) {
 	}
 	total["conflicts"] += len(w.conflicts)
 	total["died"] += w.died
+	total["late"] += w.late
 	total["relocated"] += w.relocated
 	total["forwards"] += w.sent[Forwarded]
 	total["refused"] += w.sent[Refused]
@@ -264,9 +265,9 @@ func (g *walker) request() {
 		return
 	}
 	g.requests--
-	c := &client{kind: write, cookie: w.jar, seen: w.seen, acked: w.acked, invAtAll: w.invalidated, two: g.rng.IntN(5) == 0}
+	c := &client{kind: write, cookie: w.jar, seen: w.seen, seenCount: w.counter, acked: w.acked, invAtAll: w.invalidated, two: g.rng.IntN(5) == 0, plain: g.rng.IntN(4) == 0}
 	if g.rng.IntN(4) == 0 {
-		c.cookie, c.seen = w.old, w.oldSeen
+		c.cookie, c.seen, c.seenCount = w.old, w.oldSeen, w.oldCount
 	}
 	switch k := g.rng.IntN(10); {
 	case k < 3:
@@ -279,7 +280,7 @@ func (g *walker) request() {
 		w.nextBit++
 	}
 	if g.rng.IntN(4) == 0 {
-		w.old, w.oldSeen = w.jar, w.seen // from now on this is the old tab
+		w.old, w.oldSeen, w.oldCount = w.jar, w.seen, w.counter // from now on this is the old tab
 	}
 	w.requests = append(w.requests, c)
 	w.arrive(c, at)
@@ -373,7 +374,7 @@ func (g *walker) last() {
 			at = n
 		}
 	}
-	c := &client{kind: read, cookie: w.jar, seen: w.seen, acked: w.acked, invAtAll: w.invalidated, slow: false}
+	c := &client{kind: read, cookie: w.jar, seen: w.seen, seenCount: w.counter, acked: w.acked, invAtAll: w.invalidated, slow: false}
 	w.requests = append(w.requests, c)
 	w.auto = true
 	w.arrive(c, at)
@@ -391,5 +392,8 @@ func (g *walker) last() {
 	}
 	if lost := w.acked &^ (c.replied | w.reported); lost != 0 {
 		w.bad("after the heal: acknowledged %b is lost and not reported", lost)
+	}
+	if v := (version{c.result.Header.Epoch, c.result.Header.Version}); w.counts[v] < w.ackedCount && !w.lastWins && len(w.conflicts) == 0 {
+		w.bad("after the heal: counted to %d with acknowledgement, now %d, and nothing is reported", w.ackedCount, w.counts[v])
 	}
 }

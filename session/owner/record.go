@@ -1,6 +1,9 @@
 package owner
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"slices"
 	"strconv"
 	"strings"
@@ -233,6 +236,51 @@ func (a Attrs) apply(ch Changes) Attrs {
 		}
 	}
 	return out
+}
+
+// late reports whether something in ch is no more what the one who made it saw:
+// whether somebody else has given one of its keys another value since. base is
+// what was seen, as from [bases]. A key that has what ch gives it does not count:
+// it is done already, or by two in the same way.
+func (a Attrs) late(ch Changes, base []uint64) bool {
+	for i := range ch {
+		if i >= len(base) {
+			return false // from a member that does not say
+		}
+		if !a.has(ch[i]) && a.digest(ch[i].Key) != base[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// has reports whether a is so that c would change nothing.
+func (a Attrs) has(c Change) bool {
+	v, ok := a.Get(c.Key)
+	return ok != c.Removed && (!ok || bytes.Equal(v, c.Value))
+}
+
+// bases is what a has for each key of ch, as digests.
+func (a Attrs) bases(ch Changes) []uint64 {
+	if len(ch) == 0 {
+		return nil
+	}
+	out := make([]uint64, len(ch))
+	for i := range ch {
+		out[i] = a.digest(ch[i].Key)
+	}
+	return out
+}
+
+// digest tells values of one key apart. It goes over the wire, so all versions
+// of this program agree on it. It is zero without a value.
+func (a Attrs) digest(key string) uint64 {
+	v, ok := a.Get(key)
+	if !ok {
+		return 0
+	}
+	sum := sha256.Sum256(v)
+	return binary.BigEndian.Uint64(sum[:]) | 1
 }
 
 // Expiry travels with the record. The machine compares the numbers and does

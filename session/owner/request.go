@@ -72,7 +72,7 @@ func (s *step) mark() mark {
 
 // see notes that o works on the present record.
 func (s *step) see(o *Op) {
-	o.saw = s.mark()
+	o.saw, o.view = s.mark(), s.m.rec.Attrs
 	o.from, o.safe = s.m.rec.Header, o.saw.sure
 }
 
@@ -107,7 +107,9 @@ func (s *step) finish(o *Op) {
 		}
 		switch {
 		case o.alters():
-			s.apply(o)
+			if !s.apply(o) {
+				return
+			}
 		case o.saw.lost && o.safe:
 			s.reply(o)
 			return
@@ -126,9 +128,20 @@ func (s *step) finish(o *Op) {
 }
 
 // apply does o's changes to the record. They go to the copies with the next
-// push, which is due in the same step.
-func (s *step) apply(o *Op) {
+// push, which is due in the same step. Changes that come late do not replace
+// what others have made of the same keys since (34): then all of o fails, for
+// half of a request's changes may be worse than none.
+func (s *step) apply(o *Op) bool {
 	r := &s.m.rec
+	if o.late {
+		if o.role != forwarded {
+			o.bases = o.view.bases(o.changes)
+		}
+		if r.Attrs.late(o.changes, o.bases) {
+			s.tooLate(o)
+			return false
+		}
+	}
 	r.Attrs = r.Attrs.apply(o.changes)
 	if o.idle != 0 {
 		r.Expiry.Idle = max(o.idle, 0)
@@ -136,6 +149,26 @@ func (s *step) apply(o *Op) {
 	r.Version++
 	o.did = s.mark()
 	o.did.sure = false
+	return true
+}
+
+// tooLate ends o, of whose changes nothing is done.
+func (s *step) tooLate(o *Op) {
+	c := &Conflict{Theirs: s.m.rec.Header, Late: true, Exact: true}
+	for _, x := range o.changes {
+		if !s.m.rec.Attrs.has(x) {
+			c.Lost = append(c.Lost, Attr{x.Key, x.Value})
+		}
+	}
+	s.out = append(s.out, Action{Kind: Report, Conflict: c})
+	s.fail(o)
+}
+
+// interrupt notes that what runs here may be late from now on.
+func (s *step) interrupt() {
+	for o := s.m.ops; o != nil; o = o.next {
+		o.late = o.late || o.executed
+	}
 }
 
 // complete has what o saw and did acknowledged, then replies (R11, R12). If
@@ -147,7 +180,9 @@ func (s *step) complete(o *Op) {
 }
 
 // fence has the unchanged record acknowledged, because a lease is over (R3).
+// What ran meanwhile may have stood still, and its client have gone on.
 func (s *step) fence(o *Op) {
+	s.interrupt()
 	o.phase = fencing
 	s.await(o, true)
 }
@@ -216,8 +251,9 @@ func (s *step) flushed(o *Op) {
 		s.reply(o)
 	case s.primary() && o.alters() && o.tries < maxTries:
 		o.tries++
-		s.apply(o)
-		s.complete(o)
+		if s.apply(o) {
+			s.complete(o)
+		}
 	default:
 		s.overtaken(o)
 	}
@@ -232,8 +268,9 @@ func (s *step) again(o *Op) {
 	case !o.executed && o.role != recovery:
 		s.fence(o)
 	case o.alters() && (o.did.lost || !o.did.set()):
-		s.apply(o)
-		s.complete(o)
+		if s.apply(o) {
+			s.complete(o)
+		}
 	case o.end().lost:
 		s.fail(o)
 	default:
@@ -317,7 +354,7 @@ func (s *step) end(o *Op, res Result) {
 		o.phase, o.partial = running, false
 		o.flagged = o.flagged || res.Flagged // what the handler saw is still no more
 		if res.Outcome == Served {
-			o.saw, o.safe = *o.end(), true
+			o.saw, o.safe, o.view = *o.end(), true, o.view.apply(o.changes)
 		}
 		o.did, o.changes, o.idle = mark{}, nil, 0
 		s.add(o)

@@ -64,3 +64,77 @@ func TestNotBackInTime(t *testing.T) {
 	s.settle()
 	s.served(w1, "A!C!2A", w1)
 }
+
+// TestLateChanges is 34: what a handler made of a value that others have changed
+// since, on the member that has the session now, does not replace theirs. None of
+// its changes is done, its client gets an error, and it is reported.
+func TestLateChanges(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// back gives the session back to A before the handler returns.
+		back bool
+	}{{"forwarded", false}, {"after the session has come back", true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, w1, w2 := frozen(t)
+			w3 := s.do(write, "B", s.jar) // the counter is two ahead of what w1 saw
+			s.served(w3, "", w2, w3)
+			s.join("A B", "A C")
+			if tt.back {
+				s.served(s.do(read, "A", s.jar), "A!B!3B", w2, w3)
+			}
+			s.finish(w1)
+			s.settle()
+			s.replies(w1, Failed)
+			if !w1.result.Executed {
+				t.Error("the reply says that the handler has not run")
+			}
+			last := s.do(read, "C", s.jar)
+			s.served(last, "", w2, w3)
+			if last.replied&w1.bit != 0 {
+				t.Error("half of w1's changes are done")
+			}
+			if s.late != 1 || len(s.conflicts) != 0 {
+				t.Errorf("%d requests reported as late and %d conflicts, want one and none", s.late, len(s.conflicts))
+			}
+			s.lineage()
+		})
+	}
+}
+
+// TestLateChangesOfOtherKeys: what nobody else has changed is no conflict.
+func TestLateChangesOfOtherKeys(t *testing.T) {
+	s, w1, w2 := frozen(t)
+	s.join("A B", "A C")
+	s.nodes[0].step(Event{Kind: Return, Op: w1.op, Changes: Changes{{Key: key(9), Value: []byte("1")}, {Key: "gone", Removed: true}}})
+	w1.running = false
+	w1.bit = 1 << 9
+	s.settle()
+	s.served(w1, "", w1, w2)
+}
+
+// TestStoodStill: a primary that was frozen and over which nobody has promoted
+// does not know either what its clients have done since: with the lease it has
+// lost the right to let the last writer win.
+func TestStoodStill(t *testing.T) {
+	s := newScript(t, 3)
+	w1 := s.slow("A", s.c1)
+	s.expire("A", "B")
+	w2 := s.do(write, "A", s.c1)
+	w3 := s.do(write, "A", s.jar)
+	s.served(w3, "A!B!1A", w2, w3)
+	s.finish(w1)
+	s.settle()
+	s.replies(w1, Failed)
+	s.served(s.do(read, "A", s.jar), "A!B!1A", w2, w3)
+}
+
+// TestLastWriterWins is N6: of requests at one primary the last one wins.
+func TestLastWriterWins(t *testing.T) {
+	s := newScript(t, 3)
+	w1 := s.slow("A", s.c1)
+	w2 := s.do(write, "A", s.c1)
+	w3 := s.do(write, "A", s.jar)
+	s.finish(w1)
+	s.settle()
+	s.served(w1, "A!B!1A", w1, w2, w3)
+}

@@ -181,7 +181,8 @@ const (
 	// Wait (To): report PromiseOver when the promise to To is over.
 	Wait
 
-	// Report (Conflict): what this member had accepted is lost (G4); hand it to OnConflict.
+	// Report (Conflict): what this member had accepted is lost (G4), or what a
+	// request did came too late; hand it to OnConflict.
 	Report
 
 	// Changed means: epoch, primary or Dead of the record have changed. If this
@@ -251,9 +252,17 @@ type Result struct {
 	Elsewhere Member
 }
 
-// A Conflict is a record of this member that another branch replaced.
+// A Conflict is a record of this member that another branch replaced, or the
+// changes of one request that came too late.
 type Conflict struct {
+	// Mine is zero if Late is set.
 	Mine, Theirs Header
+
+	// Late means: Lost is what one request has changed and the session does not
+	// have, for others have changed some of the same keys since its handler
+	// saw them. Its client got an error, so it was not acknowledged; a version
+	// in between may have had it.
+	Late bool
 
 	// Lost are the attributes of the record that was replaced, as far as the
 	// winner does not have the same value. If Exact is not set the winner's

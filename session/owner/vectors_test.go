@@ -539,6 +539,7 @@ func TestVectors(t *testing.T) {
 				s.t.Fatalf("w1 does not run on D: %s", s.state())
 			}
 			s.join("B D")
+			w1.plain = true // else it is late as well (34)
 			s.finish(w1)
 			s.settle()
 			s.replies(w1, Served)

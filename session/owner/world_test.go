@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -13,7 +14,8 @@ import (
 // conditions that the script or the random walk moves; there is no clock.
 //
 // A write sets an attribute of its own, so what a record knows is a set of
-// bits, and "lost" and "went back" are questions about sets.
+// bits, and "lost" and "went back" are questions about sets. It also adds one to
+// a counter, as two requests do that change the same attribute.
 type world struct {
 	t     *testing.T
 	n     int
@@ -25,8 +27,13 @@ type world struct {
 	seen, oldSeen uint   // what the client saw with it
 	acked         uint   // what any client saw
 	ackedAt       cookie // the highest epoch in any reply
-	reported      uint   // handed to OnConflict
-	invalidated   bool   // an invalidation was acknowledged
+	counter       int    // the counter, as the client of the newest cookie saw it
+	oldCount      int
+	ackedCount    int  // the highest that any client saw
+	lastWins      bool // two requests changed the counter at one primary at once (N6)
+	counts        map[version]int
+	reported      uint // handed to OnConflict
+	invalidated   bool // an invalidation was acknowledged
 	everBuried    bool
 	fault, gone   bool // a connection between living members broke; nobody living held all that was acknowledged
 	died, nextBit int
@@ -39,6 +46,7 @@ type world struct {
 	tracing       bool
 	trace         []string
 	conflicts     []*Conflict
+	late          int             // requests whose changes came too late
 	alone         bool            // scripts: nobody may get a new copy
 	keep          func(n int) int // how much of n messages on a breaking connection arrives
 	comesBack     func() bool     // whether the end of a connection leaves the other Returning; nil: never
@@ -129,6 +137,9 @@ type client struct {
 	flushed   bool // the Flush was acknowledged
 	failed    bool // the Flush was not
 	snapshot  uint
+	read      int  // the counter, as the handler saw it
+	away      bool // its member was not the primary at some time since
+	seenCount int  // the counter, as the client of this cookie had seen it
 	runs      int
 	tries     int
 	retry     bool // Not-Executed, may be brought elsewhere
@@ -136,11 +147,12 @@ type client struct {
 	result    Result
 	replied   uint // what the reply stands for
 	slow      bool
+	plain     bool // writes its own attribute only
 	bg        bool
 }
 
 func newWorld(t *testing.T, n int) *world {
-	w := &world{t: t, n: n, auto: true, content: map[version]uint{}, keep: func(int) int { return 0 }, sent: map[MessageKind]int{}}
+	w := &world{t: t, n: n, auto: true, content: map[version]uint{}, counts: map[version]int{}, keep: func(int) int { return 0 }, sent: map[MessageKind]int{}}
 	for i := range n {
 		w.nodes = append(w.nodes, w.boot(i, uint32(i+1)))
 	}
@@ -309,12 +321,23 @@ func bitsOf(a Attrs) (set uint) {
 	return set
 }
 
+// countOf is the counter.
+func countOf(a Attrs) int {
+	v, _ := a.Get("n")
+	n, _ := strconv.Atoi(string(v))
+	return n
+}
+
 func (w *world) checkRecord(n *node) {
 	r := n.rec()
 	if !r.Held() || r.Dead {
 		return
 	}
+	for _, c := range w.requests {
+		c.away = c.away || c.at == n && !c.over && r.Primary != n.self
+	}
 	v := version{r.Epoch, r.Version}
+	w.counts[v] = countOf(r.Attrs)
 	d := bitsOf(r.Attrs)
 	if have, ok := w.content[v]; ok && have != d {
 		w.bad("%v has %v version %d with %b, which was %b elsewhere", n.self, v.epoch, v.version, d, have)
@@ -354,18 +377,27 @@ func (n *node) do(a *Action) {
 			n.waits = append(n.waits, a.To)
 		}
 	case Report:
-		w.conflicts = append(w.conflicts, a.Conflict)
+		if !a.Conflict.Late {
+			w.conflicts = append(w.conflicts, a.Conflict)
+		}
 		lost := bitsOf(a.Conflict.Lost)
 		w.note("    %v reports %b", n.self, lost)
 		w.reported |= lost
+		if a.Conflict.Late {
+			w.late++
+			if lost&w.acked != 0 && len(w.conflicts) == 0 {
+				w.bad("%b was acknowledged and is reported as late", lost)
+			}
+			break
+		}
 		if !w.fault && !w.gone && lost&w.acked != 0 && a.Conflict.Exact {
 			w.bad("acknowledged %b overwritten by another branch, without any partition", lost&w.acked)
 		}
 	case Handle:
 		c, _ := a.Op.Owner.(*client)
 		c.runs++
-		c.running, c.snapshot = true, bitsOf(a.Result.Attrs)
-		w.note("    %v handles %v %b on %b", n.self, c.kind, c.bit, c.snapshot)
+		c.running, c.snapshot, c.read, c.away = true, bitsOf(a.Result.Attrs), countOf(a.Result.Attrs), false
+		w.note("    %v handles %v %b on %b, counter %d", n.self, c.kind, c.bit, c.snapshot, c.read)
 		if w.auto && !c.slow {
 			n.returns = append(n.returns, c)
 		}
@@ -653,7 +685,13 @@ func (w *world) arrive(c *client, at *node) {
 func (w *world) finish(c *client) {
 	ev := Event{Kind: Return, Op: c.op}
 	if c.kind == write && c.bit != 0 {
-		ev.Changes = Changes{{Key: key(bits.TrailingZeros(c.bit)), Value: []byte("1")}}
+		ev.Changes = Changes{{Key: key(bits.TrailingZeros(c.bit)), Value: []byte("1")}, {Key: "n", Value: []byte(strconv.Itoa(c.read + 1))}}
+		if c.plain {
+			ev.Changes = ev.Changes[:1]
+		}
+		if r := c.at.rec(); !c.away && !c.flushed && countOf(r.Attrs) != c.read && countOf(r.Attrs) != c.read+1 {
+			w.lastWins = true
+		}
 		if c.two {
 			c.two, c.inFlush = false, true
 			ev.Kind = Flush
@@ -744,6 +782,10 @@ func (w *world) reply(c *client, res *Result) {
 	if c.seen&^data != 0 && !res.Flagged {
 		w.bad("went back for one client: saw %b, now %b, not flagged", c.seen, data)
 	}
+	count := w.counts[version{h.Epoch, h.Version}]
+	if c.seenCount > count && !res.Flagged && !w.lastWins {
+		w.bad("went back for one client: had counted to %d, now %d, not flagged", c.seenCount, count)
+	}
 	if !w.fault && c.acked&^data != 0 && (w.died == 0 || !w.gone) {
 		w.bad("stale answer: acknowledged %b, served %b, not flagged", c.acked, data)
 	}
@@ -766,7 +808,8 @@ func (w *world) reply(c *client, res *Result) {
 	if len(h.Copies) > 0 {
 		k.secondary = h.Copies[0].Name
 	}
-	w.jar, w.seen = k, data
+	w.jar, w.seen, w.counter = k, data, count
+	w.ackedCount = max(w.ackedCount, count)
 	if k.epoch.N > w.ackedAt.epoch.N {
 		w.ackedAt = k
 	}

@@ -93,9 +93,9 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 					if old == 1 && (!sc.OldTab || s.Old == s.Jar) {
 						continue
 					}
-					o := Op{Kind: k, At: s.now(n), C: s.Jar, Seen: s.Seen, Acked: s.Acked, InvBefore: s.Inv * s.tomb(), Bit: 1 << (1 + uint8(sc.Cli) - s.Cli)}
+					o := Op{Kind: k, At: s.now(n), C: s.Jar, Seen: s.Seen, SeenC: s.SeenC, Acked: s.Acked, InvBefore: s.Inv * s.tomb(), Bit: 1 << (1 + uint8(sc.Cli) - s.Cli)}
 					if old == 1 {
-						o.C, o.Seen, o.Old = s.Old, s.OldS, 1
+						o.C, o.Seen, o.SeenC, o.Old = s.Old, s.OldS, s.OldC, 1
 					}
 					try(label("%s #%d with %v arrives at %s", kindNames[k], idle, o.C, mname(o.At)), func(w *world) {
 						w.s.Ops[idle] = o
@@ -451,7 +451,7 @@ func (r Rec) String() string {
 	if c == "" {
 		c = "NONE"
 	}
-	return fmt.Sprintf("{%s!%s epoch %d%s v%d data %05b}", mname(r.Prim), c, r.N, mname(r.Lin[r.N]&7), r.Ver, r.Data)
+	return fmt.Sprintf("{%s!%s epoch %d%s v%d data %05b count %d}", mname(r.Prim), c, r.N, mname(r.Lin[r.N]&7), r.Ver, r.Data, r.Cnt)
 }
 
 // tidy removes what cannot matter any more and orders the rest.
@@ -521,6 +521,7 @@ func (w *world) sync(i, j member) bool {
 	if sameEpoch(hi, lo) {
 		if hi.Ver > lo.Ver && hi.Prim == hm {
 			*lo = *hi
+			w.interrupt(lm)
 			w.s.Nodes[name(lm)].Reign = 0
 			return true
 		}
@@ -529,6 +530,7 @@ func (w *world) sync(i, j member) bool {
 	switch {
 	case hi.Prim == hm && hi.Copies&bit(lm) != 0:
 		w.conflict(lo, hi)
+		w.interrupt(lm)
 		*lo = *hi
 		w.s.Nodes[name(lm)].AckV, w.s.Nodes[name(lm)].Reign = 0, 0
 	case hi.Prim == hm && !w.busy(lm):
@@ -641,7 +643,7 @@ func (w *world) quiesce() {
 		}
 	}
 	prim, holders, up := 0, 0, 0
-	var data uint8
+	var data, cnt uint8
 	dead := false
 	for i := range n {
 		r := &q.s.Nodes[i].R
@@ -655,7 +657,7 @@ func (w *world) quiesce() {
 			holders++
 			if r.Prim == q.s.now(i) {
 				prim++
-				data = r.Data
+				data, cnt = r.Data, r.Cnt
 			}
 		}
 	}
@@ -670,6 +672,9 @@ func (w *world) quiesce() {
 	}
 	if lost := w.s.Acked &^ (data | q.s.Rep); lost != 0 && (w.s.Died == 0 || w.s.Fault == 0 && w.s.Gone == 0) && w.s.Inv == 0 {
 		w.bad("after heal: acknowledged %05b is lost and not reported", lost)
+	}
+	if cnt < w.s.AckC && q.s.Rep == 0 && w.s.N6 == 0 && (w.s.Died == 0 || w.s.Fault == 0 && w.s.Gone == 0) && w.s.Inv == 0 {
+		w.bad("after heal: counted to %d with acknowledgement, now %d, and nothing is reported", w.s.AckC, cnt)
 	}
 }
 

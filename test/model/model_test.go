@@ -75,6 +75,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"tombsync", "inv3", 2},
 		{"askall", "crash3", 2},
 		{"lease", "cut3", 2},
+		{"yield", "two", 2},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			sc := explore(t, tt.scope, tt.rule, tt.cli)

@@ -27,6 +27,7 @@ type rules struct {
 	Replaced   bool // a reply whose record was replaced meanwhile does not leave as if nothing had happened
 	LostTwice  bool // "lost" needs a round of answers in which nobody fell silent
 	CookieSnap bool // the cookie names the pair under which the flush was acknowledged
+	Yield      bool // changes that come late do not replace what others have made of the same key since: they fail
 	Majority   bool
 	Slow       bool // handlers take time: others may interleave
 	Resend     bool // requests on a dead member are sent again once
@@ -80,6 +81,8 @@ func (o *rules) rule(name string) *bool {
 		return &o.LostTwice
 	case "cookiesnap":
 		return &o.CookieSnap
+	case "yield":
+		return &o.Yield
 	}
 	return nil
 }
@@ -91,7 +94,11 @@ var opt = allRules()
 
 // allRules is the protocol as it is.
 func allRules() rules {
-	return rules{true, true, true, true, true, true, false, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, false, false, false, 3}
+	return rules{
+		Lineage: true, Succession: true, Lease: true, Regen: true, GrantFence: true, ReadWaits: true, GrantCheck: true, AskAll: true,
+		TombSync: true, Conn: true, Reapply: true, Flood: true, OneSearch: true, AskPrim: true, Reigns: true, NoBlank: true, Again: true,
+		ReplyCheck: true, AskWaits: true, Replaced: true, LostTwice: true, CookieSnap: true, Yield: true, Names: 3,
+	}
 }
 
 type world struct {
@@ -210,6 +217,7 @@ func (w *world) arrive(i int) {
 			w.refuse(i)
 		} else {
 			o.Re = 1
+			w.interrupt(m)
 			w.flush(i)
 		}
 		return
@@ -451,6 +459,7 @@ func (w *world) run(i int) {
 	n := &w.s.Nodes[name(o.At)]
 	switch o.Kind {
 	case kWrite:
+		o.Read, o.Late = n.R.Cnt, 0
 		if opt.Slow {
 			o.Ph = pExec
 			return
@@ -520,12 +529,41 @@ func (w *world) finish(i int) {
 		return
 	}
 	if r.Has == 1 && r.Prim == o.At {
-		r.Ver++
-		r.Data |= o.Bit
-		w.flush(i)
+		if w.apply(i) {
+			w.flush(i)
+		}
 		return
 	}
 	w.forward(i)
+}
+
+// apply does what the handler of i did to the record at its member. If it comes
+// late, and others have changed the same key since, the request fails.
+func (w *world) apply(i int) bool {
+	o := &w.s.Ops[i]
+	r := w.rec(o.At)
+	if r.Cnt != o.Read && r.Cnt != o.Read+1 {
+		if o.Late == 1 && opt.Yield {
+			w.fail(i)
+			return false
+		}
+		if o.Late == 0 {
+			w.s.N6 = 1
+		}
+	}
+	r.Ver++
+	r.Data |= o.Bit
+	r.Cnt = o.Read + 1
+	return true
+}
+
+// interrupt: m does not know whether others change the session meanwhile.
+func (w *world) interrupt(m member) {
+	for i := range w.s.Ops {
+		if o := &w.s.Ops[i]; o.Kind == kWrite && o.At == m {
+			o.Late = 1
+		}
+	}
 }
 
 func (w *world) flush(i int) {
@@ -616,9 +654,8 @@ func (w *world) strike(i int, x member) {
 // handler ran, its changes are applied again first.
 func (w *world) again(i int) {
 	o := &w.s.Ops[i]
-	if r := w.rec(o.At); opt.Reapply && o.Kind == kWrite && o.Exec > 0 && r.Data&o.Bit == 0 {
-		r.Ver++
-		r.Data |= o.Bit
+	if r := w.rec(o.At); opt.Reapply && o.Kind == kWrite && o.Exec > 0 && r.Data&o.Bit == 0 && !w.apply(i) {
+		return
 	}
 	w.flush(i)
 }
@@ -672,7 +709,7 @@ func (w *world) refuse(i int) {
 	}
 	at, rt := o.At, o.Retry
 	*o = Op{
-		Kind: o.Kind, Ph: pRetry, At: at, C: o.C, Old: o.Old, Seen: o.Seen, Acked: o.Acked, InvBefore: o.InvBefore,
+		Kind: o.Kind, Ph: pRetry, At: at, C: o.C, Old: o.Old, Seen: o.Seen, SeenC: o.SeenC, Acked: o.Acked, InvBefore: o.InvBefore,
 		Exec: o.Exec, Bit: o.Bit, Retry: rt + 1, Spur: o.Spur, Tmo: o.Tmo,
 	}
 }
@@ -715,6 +752,9 @@ func (w *world) reply(i int) {
 	if o.Seen&^data != 0 && !flagged {
 		w.bad("went back for one client: saw %05b, now %05b, not flagged", o.Seen, data)
 	}
+	if o.SeenC > o.Best.Cnt && !flagged && w.s.N6 == 0 {
+		w.bad("went back for one client: had counted to %d, now %d, not flagged", o.SeenC, o.Best.Cnt)
+	}
 	if (w.s.Fault == 0 || opt.Majority && w.s.Died == 0) && o.Acked&^data != 0 && (strict || w.s.Died == 0 || w.s.Gone == 0) {
 		w.bad("stale answer: acknowledged %05b, served %05b, not flagged", o.Acked, data)
 	}
@@ -749,7 +789,8 @@ func (w *world) reply(i int) {
 	}
 	// A reply may set the cookie back if it was overtaken by another one: then
 	// the jar knows less, and so do we.
-	w.s.Jar, w.s.Seen = c, data
+	w.s.Jar, w.s.Seen, w.s.SeenC = c, data, o.Best.Cnt
+	w.s.AckC = max(w.s.AckC, o.Best.Cnt)
 	if c.N > w.s.AckE.N {
 		w.s.AckE = c
 	}
@@ -848,6 +889,7 @@ func (w *world) deliver(k uint8) bool {
 			answer(mAck, 0, *z) // I do not hold it (any more): strike me, start a new epoch
 		case newer(&m.R, z):
 			w.conflict(z, &m.R)
+			w.interrupt(m.To)
 			*z = m.R
 			w.s.Nodes[name(m.To)].AckV, w.s.Nodes[name(m.To)].Reign = 0, 0
 			answer(mAck, 1, Rec{})
@@ -959,6 +1001,7 @@ func (w *world) deliver(k uint8) bool {
 			w.full = true
 			return true
 		}
+		w.interrupt(m.To)
 		w.s.Nodes[name(m.To)].AckV = z.Ver
 		answer(mGrant, 1, *z)
 	case mGrant:
@@ -976,6 +1019,7 @@ func (w *world) deliver(k uint8) bool {
 			return true
 		}
 		w.conflict(z, &m.R)
+		w.interrupt(m.To)
 		*z, n.AckV, n.Reign = m.R, m.R.Ver, 0
 		if m.Flag == 2 {
 			if !w.raise(m.To, m.To, bit(m.From)) {
@@ -1020,10 +1064,10 @@ func (w *world) deliver(k uint8) bool {
 		case z.Dead == 1:
 			w.gone(i8(m.Op))
 		case z.Has == 1 && z.Prim == m.To:
-			o.At = m.To
-			z.Ver++
-			z.Data |= o.Bit
-			w.flush(i8(m.Op))
+			o.At, o.Late = m.To, 1
+			if w.apply(i8(m.Op)) {
+				w.flush(i8(m.Op))
+			}
 		default:
 			w.fail(i8(m.Op))
 		}

@@ -23,6 +23,7 @@ type Rec struct {
 	Prim      member   //
 	Copies    uint8    // set of members that hold a secondary copy
 	Ver, Data uint8    //
+	Cnt       uint8    // a key that every write reads, and sets to one more
 	Lin       [8]uint8 // Lin[k]: the boot that raised the counter to k
 }
 
@@ -101,6 +102,9 @@ type Op struct {
 	Spur      uint8 // of them, with no fault in the network (slow, frozen)
 	Re        uint8 // revalidating only
 	Bit       uint8 // the write
+	Read      uint8 // Cnt as the handler saw it
+	Late      uint8 // since then others may have changed the session elsewhere
+	SeenC     uint8 // Cnt as this cookie's client had seen it when it sent
 	Retry     uint8
 	Prims     uint8  // answered that they are the primary
 	Dis, DisN uint8  // this member (plus one) has said, asked for epoch DisN, that it is not the primary
@@ -128,6 +132,10 @@ type State struct {
 	Old   Cookie
 	Seen  uint8 // by the jar
 	OldS  uint8
+	SeenC uint8 // Cnt as the jar saw it
+	OldC  uint8
+	AckC  uint8 // the highest Cnt in any reply
+	N6    uint8 // two requests changed Cnt at one primary at once: the last one has won
 	Acked uint8 // acknowledged to somebody
 	Inv   uint8 // invalidation acknowledged
 	Rep   uint8 // reported as lost to OnConflict
