@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/understudy-lb/understudy/cookie"
 	"github.com/understudy-lb/understudy/proxy"
+	"github.com/understudy-lb/understudy/proxy/accesslog"
 	"github.com/understudy-lb/understudy/proxy/frontend"
 	"github.com/understudy-lb/understudy/proxy/worker"
 )
@@ -139,7 +138,7 @@ func (l *loop) exchange(tb testing.TB) {
 // the path, which is not normal, is compared with.
 func TestAllocations(t *testing.T) {
 	rules := parseRules(t, "/shop/*=nobody\n!/c*.gif=lb\n/c*=lb;reply_timeout=5000;stateless=1;disabled=a;fail_on_status=503\n")
-	logged := zerolog.New(io.Discard)
+	logged := discardAccess(t, accesslog.JSON)
 	trusting := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}
 	tests := []struct {
 		name  string
@@ -148,7 +147,9 @@ func TestAllocations(t *testing.T) {
 	}{
 		{"silent", proxy.Config{}, ""},
 		{"rules", proxy.Config{URIMap: rules}, ""},
-		{"logged", proxy.Config{Access: logged}, ""},
+		{"logged", proxy.Config{Access: logged}, "Referer: http://shop.test/a;jsessionid=x?y=1\r\nX-Request-ID: forged\r\n"},
+		{"combined", proxy.Config{Access: discardAccess(t, accesslog.Combined)}, "Referer: http://shop.test/a\r\n"},
+		{"named", proxy.Config{Access: logged, TrustedNetworks: trusting}, "X-Request-ID: from-the-edge\r\n"},
 		{"forged", proxy.Config{Access: logged}, "X-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\n"},
 		{"X-Forwarded-For", proxy.Config{Access: logged, TrustedNetworks: trusting}, "X-Forwarded-For: 1.2.3.4, 2001:db8::1, 10.0.0.1\r\nX-Forwarded-Proto: https\r\n"},
 		{"Forwarded", proxy.Config{Access: logged, TrustedNetworks: trusting}, "Forwarded: for=1.2.3.4;host=\"a:1\", for=\"[2001:db8::1]:80\";proto=https\r\n"},
@@ -165,6 +166,27 @@ func TestAllocations(t *testing.T) {
 		})
 	}
 }
+
+// discardAccess is an access log with queries that goes nowhere.
+func discardAccess(tb testing.TB, f accesslog.Format) *accesslog.Log {
+	tb.Helper()
+	l, err := accesslog.New(accesslog.Config{
+		Open: func() (io.WriteCloser, error) { return discard{io.Discard}, nil }, Format: f, Query: true,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := l.Close(context.Background()); err != nil {
+			tb.Error(err)
+		}
+	})
+	return l
+}
+
+type discard struct{ io.Writer }
+
+func (discard) Close() error { return nil }
 
 func BenchmarkProxy(b *testing.B) {
 	for _, body := range []int{128, 10 << 10} {

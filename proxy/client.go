@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/proxy/accesslog"
 	"github.com/understudy-lb/understudy/proxy/balance"
 )
 
@@ -98,6 +99,7 @@ func (p *Proxy) give(x *exchange) {
 	x.upgrade, x.settled, x.beyond = false, false, 0
 	x.status, x.begun, x.read, x.written, x.headBytes = 0, false, 0, 0, 0
 	x.served, x.challenges = nil, nil
+	x.id, x.phases = nil, accesslog.Phases{}
 	p.mu.Lock()
 	if len(p.idle) < maxIdle {
 		p.idle = append(p.idle, x)

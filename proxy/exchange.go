@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/proxy/accesslog"
 	"github.com/understudy-lb/understudy/proxy/balance"
 	"github.com/understudy-lb/understudy/proxy/endpoint"
 	"github.com/understudy-lb/understudy/proxy/http1"
@@ -92,7 +93,8 @@ type exchange struct {
 	resends  int
 
 	// What came of it.
-	start   time.Time
+	start   time.Time // when its first byte was there
+	phases  accesslog.Phases
 	status  int
 	begun   bool  // the client has the head of a final reply
 	read    int64 // bytes of the request's body, or of the client in a tunnel
@@ -102,7 +104,11 @@ type exchange struct {
 	challenges []string // WWW-Authenticate of a reply whose content is replaced
 	headBytes  int      // of the reply's head
 	served     *member  // by whom it was last tried
-	logged     []byte   // scratch of the access log
+
+	// Its name in logs, here and at the member.
+	id     []byte // made is where it is, or the client's own
+	made   [idLength]byte
+	logged []byte // scratch of the access log
 }
 
 // exchange makes one attempt at the leased member: the request goes out, and the
@@ -114,7 +120,9 @@ func (x *exchange) exchange() failure {
 	}
 	x.served = x.member
 	x.busy, x.spare, x.lost = false, false, false
+	begun := x.elapsed()
 	conn, f := x.member.endpoint().Send(x.p.ctx, x.msg.Bytes())
+	x.sent(conn, begun)
 	if f != nil && (conn == nil || isTimeout(f.Err)) {
 		x.conn = conn
 		return x.stop(x.unsent(f))
@@ -130,6 +138,7 @@ func (x *exchange) exchange() failure {
 			return x.stop(f)
 		}
 		if !x.rep.Interim() {
+			x.mark(&x.phases.First)
 			return x.judge()
 		}
 		dropReply(&x.rep.Head, false)

@@ -31,11 +31,12 @@ const (
 	failTunnel            // the member has broken a tunnel, or is gone
 	failIdle              // we have ended a tunnel: it was idle, or the proxy stops
 	failTunnels           // no further tunnel may be opened
+	failures              // how many there are
 )
 
-// String is the word of the access log.
+// String is the word of the access log, explained in docs/logs.md.
 func (f failure) String() string {
-	return [...]string{
+	return [failures]string{
 		"", "connect", "not-executed", "status", "dropped", "timeout", "malformed",
 		"begun", "client-gone", "client-error", "too-large", "client-slow", "method",
 		"unmapped", "path", "no-worker", "replaced",

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/understudy-lb/understudy/proxy/http1"
@@ -181,6 +183,19 @@ func TestDecideNever(t *testing.T) {
 					t.Fatalf("decide(%+v) = %+v: no status for the client", in, got)
 				}
 			}
+		}
+	}
+}
+
+// Operators look the words up.
+func TestFailureWordsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/logs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f := failConnect; f < failures; f++ {
+		if word := f.String(); word == "" || !strings.Contains(string(page), "\n| `"+word+"` | ") {
+			t.Errorf("docs/logs.md does not explain the failure %q", word)
 		}
 	}
 }

@@ -491,8 +491,8 @@ func TestClientAbort(t *testing.T) {
 		if n := len(w.members["b"].requests()); n != 0 {
 			t.Errorf("b got %d requests, want none", n)
 		}
-		if !strings.Contains(w.access.String(), `"status":499`) {
-			t.Errorf("access log: %s", w.access)
+		if text := w.lastAccess(); !strings.Contains(text, `"status":499`) {
+			t.Errorf("access log: %s", text)
 		}
 	})
 }

@@ -184,7 +184,7 @@ func TestForwarded(t *testing.T) {
 				}
 				var got []string
 				for line := range strings.Lines(a.body) {
-					if strings.HasPrefix(line, "X-") || strings.HasPrefix(line, "Forwarded") || strings.HasPrefix(line, "True-") {
+					if strings.HasPrefix(line, "X-Forwarded-") || strings.HasPrefix(line, "X-Real-") || strings.HasPrefix(line, "Forwarded") || strings.HasPrefix(line, "True-") {
 						got = append(got, strings.TrimSuffix(line, "\n"))
 					}
 				}
@@ -195,7 +195,7 @@ func TestForwarded(t *testing.T) {
 				}
 				synctest.Wait() // the log's line is written after the reply
 				var line struct{ Client string }
-				if err := json.Unmarshal([]byte(w.access.String()), &line); err != nil || line.Client != tt.client {
+				if err := json.Unmarshal([]byte(w.lastAccess()), &line); err != nil || line.Client != tt.client {
 					t.Errorf("the log says client %q, %v; want %q", line.Client, err, tt.client)
 				}
 			})

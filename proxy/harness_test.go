@@ -20,6 +20,7 @@ import (
 
 	"github.com/understudy-lb/understudy/cookie"
 	"github.com/understudy-lb/understudy/proxy"
+	"github.com/understudy-lb/understudy/proxy/accesslog"
 	"github.com/understudy-lb/understudy/proxy/frontend"
 	"github.com/understudy-lb/understudy/proxy/urimap"
 	"github.com/understudy-lb/understudy/proxy/worker"
@@ -59,6 +60,7 @@ type options struct {
 	members []string // "a", "b", "c" if nil
 	lines   string   // further lines of workers.properties
 	rules   string   // uriworkermap.properties; none if empty
+	query   bool     // the access log has queries
 	config  func(*proxy.Config)
 	serve   map[string]handler // by member; see [counter]
 	without []string           // members that nobody has started
@@ -80,8 +82,10 @@ type world struct {
 	host    *pipenet.Host // the client's
 	served  chan error
 	log     *lines
-	access  *lines
-	file    *worker.File
+	access  *lines // written by accessLog
+
+	accessLog *accesslog.Log
+	file      *worker.File
 }
 
 const proxyAddr = "10.0.0.1:80"
@@ -112,10 +116,14 @@ func newWorld(t *testing.T, http2 bool, o options) *world {
 		t.Fatal(err)
 	}
 	w.file = file
+	w.accessLog, err = accesslog.New(accesslog.Config{Open: func() (io.WriteCloser, error) { return w.access, nil }, Query: o.query})
+	if err != nil {
+		t.Fatal(err)
+	}
 	host := w.net.Host("10.0.0.1")
 	cfg := proxy.Config{
 		Workers: file, Dial: host.Dial,
-		Log: zerolog.New(w.log), Access: zerolog.New(w.access),
+		Log: zerolog.New(w.log), Access: w.accessLog,
 	}
 	if o.rules != "" {
 		cfg.URIMap = parseRules(t, o.rules)
@@ -180,6 +188,9 @@ func (w *world) close() {
 		w.t.Errorf("Serve: %v", err)
 	}
 	w.proxy.Close()
+	if err := w.accessLog.Close(context.Background()); err != nil {
+		w.t.Errorf("Close of the access log: %v", err)
+	}
 	for _, m := range w.members {
 		m.stop()
 	}
@@ -203,10 +214,22 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
+func (l *lines) Close() error { return nil }
+
 func (l *lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// lastAccess returns the access log when all of it is written.
+func (w *world) lastAccess() string {
+	w.t.Helper()
+	synctest.Wait() // a line comes after the reply
+	if err := w.accessLog.Reopen(); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.access.String()
 }
 
 // An answer is a reply as the client got it.

@@ -30,9 +30,9 @@ func dropRequest(r *http1.Request, keepExpect, trusted bool) {
 		case http1.NameContentLength: // rewritten in its plain form
 			l.Drop = true
 		case http1.NameForwarded, http1.NameXForwardedFor, http1.NameXForwardedHost,
-			http1.NameXForwardedPort, http1.NameXForwardedProto, http1.NameXRealIP:
-			// Written anew, by forwarded.go: what anybody can claim is not passed
-			// on beside what we know (peers.md B37).
+			http1.NameXForwardedPort, http1.NameXForwardedProto, http1.NameXRealIP, http1.NameXRequestID:
+			// Written anew, by forwarded.go and read.go: what anybody can claim is
+			// not passed on beside what we know (peers.md B37).
 			l.Drop = true
 		case http1.NameNotExecuted:
 			l.Drop = true

@@ -34,7 +34,8 @@ func (p *Proxy) Serve(c *http1.Conn, from *Client) error {
 	x.from = from
 	x.one.conn = c
 	x.in, x.out = &x.one, &x.one
-	c.SetReadDeadline(time.Now().Add(p.headTime))
+	x.start = time.Now()
+	c.SetReadDeadline(x.start.Add(p.headTime))
 	if err := c.ReadRequest(&x.req); err != nil {
 		return x.one.unread(err)
 	}
@@ -50,7 +51,7 @@ func (c *client1) unread(err error) error {
 		return http1.ErrHTTP2
 	}
 	x := c.x
-	x.start = time.Now()
+	x.mark(&x.phases.Read)
 	x.failure, x.cause = failClient, err
 	bad, isBad := errors.AsType[*http1.Error](err)
 	switch {
@@ -167,6 +168,7 @@ func (c *client1) refuse(status int) (int64, error) {
 	o.FieldString("Content-Type", page.ContentType)
 	o.FieldInt("Content-Length", int64(len(page.Body)))
 	o.FieldString("Cache-Control", notStored)
+	o.Field(requestID, c.x.id)
 	if status == http.StatusMethodNotAllowed {
 		o.FieldString("Allow", allowed)
 	}

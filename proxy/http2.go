@@ -35,9 +35,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &x.two
 	c.w, c.r = w, r
 	x.in, x.out = c, c
+	x.start = time.Now()
 	x.from = p.clientOf(r)
 	if err := c.parse(); err != nil {
-		x.start = time.Now()
 		x.failure, x.cause, x.status = failClient, err, http.StatusBadRequest
 		if bad, ok := errors.AsType[*http1.Error](err); ok {
 			x.status = bad.Status
@@ -229,6 +229,7 @@ func (c *client2) refuse(status int) (int64, error) {
 	h.Set("Content-Type", page.ContentType)
 	h.Set("Content-Length", strconv.Itoa(len(page.Body)))
 	h.Set("Cache-Control", notStored)
+	h.Set(requestID, string(c.x.id))
 	if status == http.StatusMethodNotAllowed {
 		h.Set("Allow", allowed)
 	}

@@ -1,11 +1,8 @@
 package proxy
 
 import (
-	"bytes"
 	"sync/atomic"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/understudy-lb/understudy/proxy/balance"
 )
@@ -114,51 +111,4 @@ func (x *exchange) logFailure(f facts, d decision) {
 	}
 	e.Str("member", x.member.name).Stringer("failure", f.failure).Int("attempt", x.attempts).
 		Int64("body", x.read).Bool("again", d.to != giveUp && d.to != cutClient).Err(x.cause).Msg("attempt failed")
-}
-
-// logRequest writes the line of the access log.
-func (x *exchange) logRequest() {
-	e := x.p.access.Info()
-	if e == nil {
-		return
-	}
-	e.Bytes("method", x.req.MethodName)
-	x.logPath(e)
-	e.Bytes("client", x.clientAddr()).
-		Int("status", x.status).
-		Int64("bytes", x.written).
-		Int("attempts", x.attempts).
-		Float64("ms", float64(time.Since(x.start).Microseconds())/1000)
-	if x.served != nil {
-		e.Str("member", x.served.name)
-	}
-	if x.read > 0 {
-		e.Int64("body", x.read)
-	}
-	if x.resends > 0 {
-		e.Int("resent", x.resends)
-	}
-	if x.failure != failNone {
-		e.Stringer("failure", x.failure).Err(x.cause)
-	}
-	e.Send()
-}
-
-// logPath logs the path without sessions: who knows one has it. The query stays
-// out: it may hold what is nobody's business.
-func (x *exchange) logPath(e *zerolog.Event) {
-	path := x.req.Path
-	if bytes.IndexByte(path, ';') < 0 {
-		e.Bytes("path", path)
-		return
-	}
-	for segment := range bytes.SplitSeq(path, []byte("/")) {
-		if len(segment) == 0 {
-			continue
-		}
-		segment, _, _ = bytes.Cut(segment, []byte(";"))
-		x.logged = append(append(x.logged, '/'), segment...)
-	}
-	e.Bytes("path", x.logged)
-	x.logged = x.logged[:0]
 }

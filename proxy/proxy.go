@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/proxy/accesslog"
 	"github.com/understudy-lb/understudy/proxy/balance"
 	"github.com/understudy-lb/understudy/proxy/http1"
 	"github.com/understudy-lb/understudy/proxy/urimap"
@@ -95,9 +96,9 @@ type Config struct {
 	// silent.
 	Log zerolog.Logger
 
-	// Access gets one line per request, at level info. Its zero value is silent,
-	// and then the line costs nothing.
-	Access zerolog.Logger
+	// Access gets one line per request. If nil, there is none. The proxy does not
+	// close it.
+	Access *accesslog.Log
 }
 
 // What zero means in Config.
@@ -126,7 +127,10 @@ type Proxy struct {
 	trusted networks
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	log     zerolog.Logger
-	access  zerolog.Logger
+
+	access   *accesslog.Log // may be nil
+	timed    bool           // access wants the phases of requests
+	sessions []string       // names under which a session may stand in a query, in lower case
 
 	bufs       *http1.Buffers
 	workers    []*lb // that requests can go to, in the order of worker.list
@@ -165,7 +169,7 @@ func New(cfg Config) (*Proxy, error) {
 		headTime:   cmp.Or(cfg.HeadTimeout, defaultHeadTimeout),
 		tunnelIdle: max(0, cmp.Or(cfg.TunnelTimeout, defaultTunnel)), maxTunnels: cfg.MaxTunnels,
 		trusted: slices.Clone(cfg.TrustedNetworks),
-		log:     cfg.Log, access: cfg.Access,
+		log:     cfg.Log, access: cfg.Access, timed: cfg.Access.Timed(), sessions: sessionNames(cfg.Workers),
 		bufs:    http1.NewBuffers(http1.BuffersConfig{Big: maxKept}),
 		started: time.Now(),
 	}
@@ -199,15 +203,16 @@ func (p *Proxy) Close() {
 
 // serve takes one request through the pipeline: read, route, balance, exchange,
 // reply. It returns when the client has its reply, or cannot have one. The head
-// of the request is in x.req.
+// of the request is in x.req, and its first byte came at x.start.
 func (x *exchange) serve() {
-	x.start = time.Now()
 	x.locate()
 	x.want.Round = &x.round
+	x.identify()
 	to := nextMember
 	if x.failure = x.refusal(); x.failure == failNone {
 		x.failure = x.begin() // read
 	}
+	x.mark(&x.phases.Read)
 	if x.failure == failNone {
 		x.failure = x.route()
 	}
@@ -396,6 +401,9 @@ func (x *exchange) done(o balance.Outcome) {
 
 // finish answers a client that has had no reply, counts, and logs.
 func (x *exchange) finish(to whither) {
+	if len(x.id) == 0 {
+		x.identify() // it could not be read
+	}
 	if !x.begun && to != cutClient {
 		x.status = cmp.Or(x.status, http.StatusServiceUnavailable)
 		n, err := x.out.refuse(x.status)

@@ -72,6 +72,7 @@ func (x *exchange) writeHead(expect bool) {
 	x.framing = o.FrameRequest(&r.Body)
 	x.hopByHop()
 	x.writeOrigin()
+	o.Field(requestID, x.id)
 	o.EndHead()
 }
 

@@ -103,6 +103,10 @@ func (w *world) checkRefusal(a answer, status int, with map[int]proxy.ErrorPage)
 	for name, values := range a.header {
 		switch name {
 		case "Content-Type", "Content-Length", "Cache-Control", "Connection", "Date", "Allow":
+		case requestID:
+			if len(values) != 1 || !madeID.MatchString(values[0]) {
+				w.t.Errorf("%s is %q", name, values)
+			}
 		default:
 			w.t.Errorf("it tells %s: %q", name, values)
 		}

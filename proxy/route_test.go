@@ -95,7 +95,7 @@ func TestRules(t *testing.T) {
 			}
 		}
 		for _, word := range []string{`"failure":"unmapped"`, `"failure":"path"`, `"failure":"no-worker"`} {
-			if !strings.Contains(w.access.String(), word) {
+			if !strings.Contains(w.lastAccess(), word) {
 				t.Errorf("the access log has no %s", word)
 			}
 		}

@@ -122,7 +122,7 @@ func TestUpgradeHeads(t *testing.T) {
 			record := func(head string) {
 				var lines []string
 				for _, l := range strings.Split(head, "\r\n")[1:] {
-					if name, _, _ := strings.Cut(l, ":"); l != "" && name != "Host" && !strings.HasPrefix(name, "X-Forwarded-") && name != "Forwarded" {
+					if name, _, _ := strings.Cut(l, ":"); l != "" && name != "Host" && !strings.HasPrefix(name, "X-Forwarded-") && name != "Forwarded" && name != "X-Request-ID" {
 						lines = append(lines, l)
 					}
 				}
@@ -461,7 +461,7 @@ func TestTunnelMemberDies(t *testing.T) {
 		if m := w.member("a"); m.InService || m.Tunnels != 0 || m.InFlight != 0 {
 			t.Errorf("member %+v", m)
 		}
-		if !strings.Contains(w.access.String(), `"failure":"tunnel-broken"`) || !strings.Contains(w.access.String(), `"status":101`) {
+		if !strings.Contains(w.lastAccess(), `"failure":"tunnel-broken"`) || !strings.Contains(w.access.String(), `"status":101`) {
 			t.Errorf("access log: %s", w.access)
 		}
 		c = w.upgrade("Cookie: JSESSIONID=s.a\r\n")
@@ -529,7 +529,7 @@ func TestTunnelClientGone(t *testing.T) {
 			t.Errorf("member %+v", m)
 		}
 		w.host = w.net.Host("10.0.2.1")
-		if !strings.Contains(w.access.String(), `"status":101`) {
+		if !strings.Contains(w.lastAccess(), `"status":101`) {
 			t.Errorf("access log: %s", w.access)
 		}
 	})
@@ -553,7 +553,7 @@ func TestTunnelTimeout(t *testing.T) {
 			t.Errorf("ended %v after the last byte, %v after the start; want a minute after the last byte", d, quiet.Sub(start))
 		}
 		synctest.Wait()
-		if !strings.Contains(w.access.String(), `"failure":"tunnel-ended"`) {
+		if !strings.Contains(w.lastAccess(), `"failure":"tunnel-ended"`) {
 			t.Errorf("access log: %s", w.access)
 		}
 		if n := w.proxy.Counts().Failed; n != 0 {

@@ -33,7 +33,9 @@ type serveConfig struct {
 
 	TrustedNetworks []netip.Prefix `placeholder:"CIDR" help:"Networks of the proxies in front whose X-Forwarded-* and Forwarded are believed; by default nobody's are."`
 
-	AccessLog     string        `default:"off" placeholder:"FILE"             help:"Where the access log goes, one JSON line a request: a file, \"-\" for standard output, or \"off\"."`
+	AccessLog     string        `default:"off" placeholder:"FILE"             help:"Where the access log goes: a file, which is opened anew on SIGUSR1, \"-\" for standard output, or \"off\"."`
+	AccessFormat  string        `default:"json" enum:"json,clf,combined" help:"How its lines look: json has most; clf and combined are Apache's."`
+	AccessQuery   bool          `help:"Log queries too, also those of Referer. Session ids in them are left out all the same."`
 	IdleTimeout   time.Duration `default:"60s"                               help:"How long a client's connection may be idle."`
 	HeadTimeout   time.Duration `default:"10s"                                help:"How long a client may take to send the head of a request."`
 	StopTimeout   time.Duration `default:"30s"                                help:"How long requests may finish when the proxy stops."`

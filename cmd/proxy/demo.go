@@ -63,7 +63,7 @@ func (d *demoConfig) run(ctx context.Context, e env) error {
 	out := &lineWriter{w: e.stdout}
 	front, err := newServer(ctx, serveConfig{
 		Workers: workers, Listen: []string{d.Listen}, Admin: d.Admin, Join: []string{nodes[0].gossip, nodes[len(nodes)-1].gossip},
-		ClusterKey: key, AccessLog: "off", LogLevel: "warn", StopTimeout: 5 * time.Second,
+		ClusterKey: key, AccessLog: noAccessLog, LogLevel: "warn", StopTimeout: 5 * time.Second,
 	}, env{getenv: e.getenv, stdout: out, stderr: io.Discard})
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (d *demoConfig) run(ctx context.Context, e env) error {
 	for _, n := range nodes {
 		wg.Go(func() { n.keep(running, out, binary, key, nodes[0].gossip) })
 	}
-	return front.serve(ctx, e.signalled)
+	return front.serve(ctx, e)
 }
 
 // reserve chooses names and free ports.

@@ -25,8 +25,10 @@ var errFailed = errors.New("failed")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	reopen := make(chan os.Signal, 1)
+	notifyReopen(reopen) // for every command: by default the signal ends the process
 	err := run(ctx, env{
-		signalled: stop, args: os.Args[1:], getenv: os.Getenv, stdout: os.Stdout, stderr: os.Stderr,
+		signalled: stop, reopen: reopen, args: os.Args[1:], getenv: os.Getenv, stdout: os.Stdout, stderr: os.Stderr,
 	})
 	stop()
 	switch {
@@ -40,7 +42,8 @@ func main() {
 
 // env is what a command has of the process around it.
 type env struct {
-	signalled      func() // called once a first signal has been seen: a second one ends the process at once
+	signalled      func()           // called once a first signal has been seen: a second one ends the process at once
+	reopen         <-chan os.Signal // asks for logs to be opened anew; nil: nobody asks
 	args           []string
 	getenv         func(string) string
 	stdout, stderr io.Writer

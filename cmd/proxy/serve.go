@@ -9,7 +9,7 @@ import (
 
 // serve answers until ctx is done or a listener fails, then stops in order:
 // nothing new is accepted, requests under way finish, the proxy leaves gossip.
-func (s *server) serve(ctx context.Context, signalled func()) error {
+func (s *server) serve(ctx context.Context, e env) error {
 	var wg sync.WaitGroup
 	failed := make(chan error, len(s.listeners)+1)
 	for _, ln := range s.listeners {
@@ -33,13 +33,14 @@ func (s *server) serve(ctx context.Context, signalled func()) error {
 	if s.cluster != nil {
 		wg.Go(func() { follow(following, s.cluster, s.proxy) })
 	}
+	wg.Go(func() { s.reopen(following, e.reopen) })
 
 	var err error
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
-	signalled()
+	e.signalled()
 	s.stopping.Store(true)
 	s.log.Info().Msg("proxy stops")
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)

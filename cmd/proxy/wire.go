@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -22,6 +21,7 @@ import (
 	"github.com/understudy-lb/understudy/cookie"
 	"github.com/understudy-lb/understudy/keyfile"
 	"github.com/understudy-lb/understudy/proxy"
+	"github.com/understudy-lb/understudy/proxy/accesslog"
 	"github.com/understudy-lb/understudy/proxy/frontend"
 	"github.com/understudy-lb/understudy/proxy/status"
 	"github.com/understudy-lb/understudy/proxy/urimap"
@@ -34,6 +34,7 @@ type server struct {
 	cfg       serveConfig
 	log       zerolog.Logger
 	proxy     *proxy.Proxy
+	access    *accesslog.Log // nil without one
 	front     *frontend.Server
 	cluster   *cluster.Cluster // nil without gossip
 	listeners []net.Listener   // for requests
@@ -69,14 +70,13 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	if err != nil {
 		return nil, err
 	}
-	access, err := s.openAccessLog(e.stdout)
-	if err != nil {
+	if err := s.openAccessLog(e.stdout); err != nil { //nolint:contextcheck // it is closed after ctx is done
 		return nil, err
 	}
 	s.proxy, err = proxy.New(proxy.Config{
 		Workers: file, URIMap: rules, Newcomers: cfg.Newcomers, ErrorPages: pages, Codec: codec, HeadTimeout: cfg.HeadTimeout, MaxBody: cfg.MaxBody,
 		TunnelTimeout: cmp.Or(cfg.TunnelTimeout, -1), MaxTunnels: cfg.MaxTunnels,
-		TrustedNetworks: cfg.TrustedNetworks, Log: s.log, Access: access,
+		TrustedNetworks: cfg.TrustedNetworks, Log: s.log, Access: s.access,
 	})
 	if err != nil {
 		return nil, err
@@ -174,23 +174,6 @@ func allOnLoopback(addrs []string) bool {
 	return true
 }
 
-// openAccessLog returns where the access log goes; the zero Logger is silent.
-func (s *server) openAccessLog(stdout io.Writer) (zerolog.Logger, error) {
-	switch s.cfg.AccessLog {
-	case "off":
-		return zerolog.Logger{}, nil
-	case "-":
-		return zerolog.New(zerolog.SyncWriter(stdout)).With().Timestamp().Logger(), nil
-	}
-	f, err := os.OpenFile(s.cfg.AccessLog, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
-	if err != nil {
-		return zerolog.Logger{}, fmt.Errorf("--access-log: %w", err)
-	}
-	s.closers = append(s.closers, f.Close)
-	// One write a line, which the system appends as a whole.
-	return zerolog.New(f).With().Timestamp().Logger(), nil
-}
-
 // noAdmin is the value of --admin that wants no admin listener.
 const noAdmin = "none"
 
@@ -229,6 +212,10 @@ func (s *server) listen(ctx context.Context) error {
 func (s *server) snapshot() status.Snapshot {
 	snap := s.proxy.Snapshot()
 	snap.Proxy = s.listeners[0].Addr().String()
+	if s.access != nil {
+		st := s.access.Stats()
+		snap.AccessLog = &status.AccessLog{Lines: st.Lines, Dropped: st.Dropped}
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		snap.Version = info.Main.Version
 	}
@@ -293,7 +280,7 @@ func (cfg *serveConfig) run(ctx context.Context, e env) error {
 	if err != nil {
 		return err
 	}
-	return s.serve(ctx, e.signalled)
+	return s.serve(ctx, e)
 }
 
 // adminIdle is how long a connection to the admin listener may be idle.

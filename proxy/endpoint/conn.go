@@ -17,7 +17,9 @@ type Conn struct {
 	born     time.Time
 	idle     time.Time // when it was kept
 	lifetime time.Duration
-	kept     bool // it has served a request before this one
+	kept     bool          // it has served a request before this one
+	queued   time.Duration // of Took
+	readied  time.Duration
 	tries    int
 	sent     atomic.Int64
 	interims int
@@ -32,6 +34,12 @@ func (c *Conn) Wire() *http1.Conn { return c.wire }
 
 // Kept reports whether the connection had been kept from an earlier request.
 func (c *Conn) Kept() bool { return c.kept }
+
+// Took returns how long Send waited for the right to use a connection, and how
+// long its last try took to have one: to connect and to probe, and to find out
+// that kept connections were of no use. Over a kept connection that was not
+// probed both are zero.
+func (c *Conn) Took() (queued, connected time.Duration) { return c.queued, c.readied }
 
 // maxInterims bounds the replies with status 1xx before the final one.
 const maxInterims = 16

@@ -16,18 +16,20 @@ import (
 //
 // ctx bounds the wait for a connection and the dial, not what follows.
 func (e *Endpoint) Send(ctx context.Context, first []byte) (*Conn, *Failure) {
-	if f := e.getSlot(ctx); f != nil {
+	queued, f := e.getSlot(ctx)
+	if f != nil {
 		return nil, f
 	}
 	for try := 1; ; try++ {
 		c, f := e.attempt(ctx, first)
+		if c != nil {
+			c.tries, c.queued = try, queued
+		}
 		if f == nil {
-			c.tries = try
 			return c, nil
 		}
 		f.Tries = try
 		if c != nil {
-			c.tries = try
 			return c, f
 		}
 		if try >= e.retries || f.Kind == Canceled || f.Kind == Closed || !e.pause(ctx) {
@@ -40,17 +42,22 @@ func (e *Endpoint) Send(ctx context.Context, first []byte) (*Conn, *Failure) {
 // attempt is one try: kept connections, then at most one new one.
 func (e *Endpoint) attempt(ctx context.Context, first []byte) (*Conn, *Failure) {
 	probe := true // until the member has shown that it lives
-	for {
-		c := e.take(time.Now())
+	begun := time.Now()
+	for now := begun; ; now = time.Now() {
+		c := e.take(now)
 		if c == nil {
 			break
 		}
+		c.readied = now.Sub(begun)
 		if probe {
 			answered, usable := e.check(c)
 			probe = !answered
 			if !usable {
 				c.drop()
 				continue
+			}
+			if answered {
+				c.readied = time.Since(begun)
 			}
 		}
 		e.counts.reuses.Add(1)
@@ -70,6 +77,7 @@ func (e *Endpoint) attempt(ctx context.Context, first []byte) (*Conn, *Failure) 
 			return nil, f
 		}
 	}
+	c.readied = time.Since(begun)
 	if f := e.write(c, first); f != nil {
 		if f.Kind == Unsent {
 			c.drop()
@@ -127,22 +135,25 @@ func (e *Endpoint) fail(k Kind, err error) *Failure {
 	return &Failure{Kind: k, Address: e.address, Err: err}
 }
 
-// getSlot waits for the right to have one more request in flight.
-func (e *Endpoint) getSlot(ctx context.Context) *Failure {
+// getSlot waits for the right to have one more request in flight, and returns
+// for how long it did.
+func (e *Endpoint) getSlot(ctx context.Context) (waited time.Duration, f *Failure) {
 	if err := ctx.Err(); err != nil {
-		return e.fail(Canceled, err)
+		return 0, e.fail(Canceled, err)
 	}
 	if e.slots != nil {
 		select {
 		case e.slots <- struct{}{}:
 		default:
+			begun := time.Now()
 			if f := e.waitSlot(ctx); f != nil {
-				return f
+				return 0, f
 			}
+			waited = time.Since(begun)
 		}
 	}
 	e.inFlight.Add(1)
-	return nil
+	return waited, nil
 }
 
 func (e *Endpoint) waitSlot(ctx context.Context) *Failure {

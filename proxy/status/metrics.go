@@ -12,6 +12,8 @@ type Collector struct {
 	snapshot func() Snapshot
 	metrics  []metric
 	gossip   *prometheus.Desc
+	lines    *prometheus.Desc
+	dropped  *prometheus.Desc
 }
 
 // metric is one number of every member.
@@ -26,6 +28,9 @@ func NewCollector(snapshot func() Snapshot) *Collector {
 	c := &Collector{
 		snapshot: snapshot,
 		gossip:   prometheus.NewDesc("understudy_gossip_members", "Members that gossip knows, proxies included.", nil, nil),
+		lines:    prometheus.NewDesc("understudy_access_log_lines_total", "Lines of the access log.", nil, nil),
+		dropped: prometheus.NewDesc("understudy_access_log_dropped_total",
+			"Lines that were never written: there was no room for them, or the write failed.", nil, nil),
 	}
 	gauge := func(name, help string, value func(Member) float64) {
 		c.add(prometheus.GaugeValue, name, help, value)
@@ -69,6 +74,8 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- m.desc
 	}
 	ch <- c.gossip
+	ch <- c.lines
+	ch <- c.dropped
 }
 
 // Collect implements [prometheus.Collector].
@@ -91,6 +98,10 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	ch <- prometheus.MustNewConstMetric(c.gossip, prometheus.GaugeValue, float64(len(s.Gossip)))
+	if l := s.AccessLog; l != nil {
+		ch <- prometheus.MustNewConstMetric(c.lines, prometheus.CounterValue, float64(l.Lines))
+		ch <- prometheus.MustNewConstMetric(c.dropped, prometheus.CounterValue, float64(l.Dropped))
+	}
 }
 
 // label makes a name from a file fit for Prometheus, which panics on a label that

@@ -20,6 +20,14 @@ type Snapshot struct {
 	Started time.Time // when the proxy began; zero if not known
 	Workers []Worker  // in the order of worker.list
 	Gossip  []Node    // everybody whom gossip knows, proxies included; nil without gossip
+
+	AccessLog *AccessLog // nil without one
+}
+
+// AccessLog counts lines since the start.
+type AccessLog struct {
+	Lines   uint64
+	Dropped uint64 // never written
 }
 
 // A Worker is a balancer or a single server that requests can be mapped to.

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package main
+
+import "os"
+
+// notifyReopen does nothing: there is no such signal.
+func notifyReopen(chan<- os.Signal) {}
