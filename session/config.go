@@ -28,6 +28,9 @@ const (
 
 	DefaultMaxSessions   = 1_000_000
 	DefaultMaxTombstones = 100_000 // half a kilobyte each
+
+	DefaultRestoreRate  = 10_000   // sessions a second
+	DefaultRestoreBytes = 64 << 20 // bytes a second
 )
 
 // A Cluster says who the members are. [*cluster.Cluster] is one.
@@ -178,6 +181,12 @@ type Config struct {
 	// not block. If nil, they are only logged and counted.
 	OnConflict func(Conflict)
 
+	// RestoreRate and RestoreBytes bound what is done in the background for
+	// sessions that lost a copy, or whose copy moves (D7): so many sessions and so
+	// many bytes a second. If zero, they are 10,000 and 64 MiB.
+	RestoreRate  int
+	RestoreBytes int64
+
 	// Now is the wall clock, for expiry only. If nil, it is time.Now.
 	Now func() time.Time
 
@@ -217,6 +226,8 @@ func (c Config) withDefaults() (Config, error) {
 	set(&c.FirstIdleTimeout, c.IdleTimeout)
 	set(&c.SweepInterval, DefaultSweep)
 	set(&c.AckTimeout, DefaultAckTimeout)
+	set(&c.RestoreRate, DefaultRestoreRate)
+	set(&c.RestoreBytes, DefaultRestoreBytes)
 	set(&c.Buffer, DefaultBuffer)
 	set(&c.MaxBytes, DefaultMaxBytes)
 	if c.Now == nil {
@@ -235,6 +246,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("session: Config.AckTimeout is %v and Config.JoinTimeout %v, want no negative time", c.AckTimeout, c.JoinTimeout)
 	case c.MaxBytes < 0 || c.MaxBytes > DefaultMaxBytes:
 		return c, fmt.Errorf("session: Config.MaxBytes is %d, want at most %d", c.MaxBytes, DefaultMaxBytes)
+	case c.RestoreRate < 0 || c.RestoreBytes < 0:
+		return c, fmt.Errorf("session: Config.RestoreRate is %d and Config.RestoreBytes %d, want positive numbers", c.RestoreRate, c.RestoreBytes)
 	case c.Placement > Ring:
 		return c, fmt.Errorf("session: Config.Placement is %d, want Hash or Ring", c.Placement)
 	}

@@ -34,9 +34,11 @@
 // New lists the members with package peer, which connects to each of them. A
 // connection counts once both have compared the sessions that concern the two
 // (links.go). When all have, the member is ready (loop.go), and announces it.
-// Membership and the ends of connections are told to every session that they
-// concern: it gets a new secondary, or waits for none. Sessions that were not
-// used for their idle time-out, or are older than their lifetime, end on all
+// The ends of connections are told to every session that they concern, so that
+// requests wait for none. When a member is lost, drains, or comes, the restorer
+// (restore.go) goes through all sessions, one by one and no faster than allowed:
+// each gets a copy again, or is taken over, without a request. Sessions that were
+// not used for their idle time-out, or are older than their lifetime, end on all
 // members (sweep.go); each reckons by its own clock, and clocks may differ.
 //
 // A member that has as many sessions as it may (limits.go) makes no new ones and
@@ -55,7 +57,7 @@
 // # Locks
 //
 // Complete, outer first: Session.mu → reborn.mu → Manager.births → entry.mu → link.mu → those of
-// package peer. shard.mu, timers.mu, graves.mu, links.mu and Manager.mu are leaves. None is
+// package peer. shard.mu, timers.mu, restorer.mu, graves.mu, links.mu and Manager.mu are leaves. None is
 // held across I/O or a call of the application; a request that waits for another
 // member holds none.
 package session

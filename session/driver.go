@@ -12,8 +12,9 @@ import (
 // A call is one request at one session: the machine's [owner.Op], and where its
 // answers go.
 type call struct {
-	op   owner.Op
-	done chan answer // capacity one: the machine says one thing at a time
+	op    owner.Op
+	done  chan answer // capacity one: the machine says one thing at a time
+	quiet bool        // nobody waits
 
 	accessed int64 // when the session was used before, in milliseconds; 0 if that is not known
 }
@@ -77,32 +78,49 @@ func (m *Manager) note(e *entry) {
 	if now == primary && e.role == primary && r.Epoch != e.epoch && slices.ContainsFunc(e.copies, func(c owner.Member) bool { return !r.HasCopy(c) }) {
 		m.stats.strikes.Add(1)
 	}
-	if r.Epoch != e.epoch || now != secondary {
-		e.orphan = false
+	changed := r.Epoch != e.epoch || now != e.role
+	switch {
+	case changed || now != primary && now != secondary:
+		e.astray, e.moving = false, false
+	case now == primary:
+		e.astray = e.astray && slices.ContainsFunc(r.Copies, m.isLost)
+		e.moving = e.moving && e.machine.Copied() == 0
+	default:
 	}
 	m.account(e, &r, now)
 	e.epoch, e.copies = r.Epoch, r.Copies
-	defer m.weigh(e)
-	if now == e.role {
-		return
-	}
-	if now == tombstone {
-		e.buried = max(1, m.uptime())
-		m.graves.dig(e.id)
-		if m.stats.roles[tombstone].Load() > m.limits.tombstones {
+	if now != e.role {
+		if now == tombstone {
+			e.buried = max(1, m.uptime())
+			m.graves.dig(e.id)
+			if m.stats.roles[tombstone].Load() > m.limits.tombstones {
+				m.wake()
+			}
+		}
+		e.role = now
+		if m.saysWrong() {
 			m.wake()
 		}
 	}
-	e.role = now
-	if m.saysWrong() {
-		m.wake()
+	m.weigh(e)
+	if changed && m.troubled() {
+		if kind, _ := m.due(e, nil); kind != 0 {
+			m.restorer.notice(e.id)
+		}
 	}
 }
 
 // weigh counts the session among those that lack a copy, or not. e.mu must be
 // held.
 func (m *Manager) weigh(e *entry) {
-	switch lacks := e.lacks(); {
+	lacks := e.lacks()
+	if e.under > 0 && (!lacks && !e.moving || e.role == primary && len(e.copies) == 0) {
+		if !lacks {
+			m.stats.restored.Add(1)
+		}
+		m.release(e)
+	}
+	switch {
 	case lacks == e.lacking:
 	case lacks:
 		e.lacking = true
@@ -110,7 +128,7 @@ func (m *Manager) weigh(e *entry) {
 	default:
 		e.lacking = false
 		if m.stats.lacking.Add(-1) == 0 {
-			m.losses.tell()
+			m.wake() // settle
 		}
 	}
 }
@@ -122,6 +140,10 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 		m.send(e, a, in)
 	case owner.Handle, owner.Reply:
 		if c, ok := a.Op.Owner.(*call); ok {
+			if c.quiet {
+				m.release(e)
+				break
+			}
 			select {
 			case c.done <- answer{a.Kind == owner.Handle, a.Result}:
 			default: // nobody has taken the last one: the manager is closed
@@ -305,6 +327,7 @@ func (m *Manager) living(name string) owner.Member {
 type counters struct {
 	roles, bytes                                        [roles]atomic.Int64
 	lacking                                             atomic.Int64
+	restored                                            atomic.Uint64
 	created, ended, expired, lost, flagged, conflicts   atomic.Uint64
 	late, unprotected, flushes, updates, takes, grants  atomic.Uint64
 	strikes, notExecuted, failed, forged, garbage, sent atomic.Uint64

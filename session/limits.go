@@ -243,7 +243,7 @@ func (m *Manager) uncrowd() {
 		l.mu.Lock()
 		if l.crowded != 0 && now >= l.crowded {
 			l.crowded = 0
-			m.arrived.Store(true)
+			m.restorer.look()
 		}
 		l.mu.Unlock()
 	}

@@ -177,11 +177,11 @@ func (p peers) Open(c *peer.Conn) func() error {
 	l.conn, l.up, l.held, l.since, l.told, l.toldGone = c, false, nil, 0, false, false
 	met, era := l.met, l.era
 	l.mu.Unlock()
-	m.losses.back(l.id)
 	if met == 0 && m.fresh(l.id) {
 		era = math.MaxUint64
 	}
 	m.comparing.Add(1)
+	m.restorer.back(l.id)
 	return func() error { return m.series(c, l.id, met, era) }
 }
 
@@ -290,7 +290,7 @@ func (p peers) Up(c *peer.Conn) {
 	l.mu.Unlock()
 	m.comparing.Add(-1)
 	m.announce(owner.PeerUp, l.id)
-	m.arrived.Store(true)
+	m.restorer.look()
 	m.wake()
 }
 
@@ -320,6 +320,7 @@ func (p peers) Down(c *peer.Conn, err error) {
 	l.conn, l.up, l.held, l.since = nil, false, nil, max(1, m.uptime())
 	l.mu.Unlock()
 	m.announce(owner.PeerDown, l.id)
+	m.restorer.forget()
 	m.wake()
 }
 
@@ -374,7 +375,7 @@ func (m *Manager) late() (next time.Time) {
 }
 
 // announce tells the sessions that it concerns of what happened to p. While it
-// lasts nothing is read from p, so it sends little; see protect.
+// lasts nothing is read from p, so it sends little; see restorer.
 func (m *Manager) announce(kind owner.EventKind, p owner.Member) {
 	m.table.each(func(e *entry) bool {
 		e.mu.Lock()

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -92,45 +93,11 @@ const (
 
 	// forgetAfter is how long it is remembered how a member stood that is gone.
 	forgetAfter = time.Hour
-
-	// burst, in bytes, and handful, in messages, are what is sent in the
-	// background between two times of pause. An Update that is answered late
-	// breaks the connection for all (C4), so what waits has to stay short.
-	burst   = 8 << 20
-	handful = 4096
-	pause   = 50 * time.Millisecond
 )
 
-// A pace bounds how fast run goes through all sessions.
-type pace struct {
-	m              *Manager
-	sent, messages uint64 // Manager.stats, when the last pause ended
-}
-
-func (m *Manager) pace() *pace { return &pace{m, m.stats.sent.Load(), m.stats.updates.Load()} }
-
-// keep pauses if enough was sent, and meanwhile does what cannot wait. It
-// reports false once ctx is done. No lock may be held.
-func (p *pace) keep(ctx context.Context) bool {
-	c := &p.m.stats
-	if c.sent.Load()-p.sent < burst && c.updates.Load()-p.messages < handful {
-		return true
-	}
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-	}
-	p.m.urgent()
-	p.sent, p.messages = c.sent.Load(), c.updates.Load()
-	return true
-}
-
-// run does what no request does: it follows the membership, replaces copies on
-// members that are lost, waits for promises, and sweeps. It is the only caller of
-// OnConflict.
+// run does what no request does: it follows the membership, finds out who is lost,
+// waits for promises, and sweeps. What takes long is the restorer's. It is the
+// only caller of OnConflict.
 func (m *Manager) run(ctx context.Context) {
 	changed, unsubscribe := m.cluster.Subscribe()
 	defer unsubscribe()
@@ -147,10 +114,8 @@ func (m *Manager) run(ctx context.Context) {
 		case <-m.timers.wakeup:
 		case <-timer.C:
 		}
-		next := m.lost(ctx)
-		if m.arrived.Swap(false) {
-			m.protect(ctx)
-		}
+		next := m.lost()
+		m.restorer.settle()
 		for _, c := range m.timers.told() {
 			if m.onConflict != nil {
 				m.onConflict(c)
@@ -217,19 +182,26 @@ func (m *Manager) others() []cluster.Member {
 // follow takes over what the cluster says.
 func (m *Manager) follow() {
 	var listed []peer.Member
-	running := map[owner.Member]bool{}
+	running, leaving := map[owner.Member]bool{}, map[owner.Member]bool{}
 	for _, c := range m.others() {
 		listed = append(listed, peer.Member{ID: peer.ID{Name: c.Name, Boot: c.Boot}, Addr: c.Replication})
-		if p := ownerMember(c); c.State == cluster.Running {
-			running[p] = true
-			if l := m.links.find(p); l != nil && !m.able[p] {
-				if up, _ := l.isUp(); up { // else Up will do it
-					m.arrived.Store(true)
-				}
-			}
+		switch c.State {
+		case cluster.Running:
+			running[ownerMember(c)] = true
+		case cluster.Draining:
+			leaving[ownerMember(c)] = true
+		default:
 		}
 	}
-	m.able = running
+	if m.cluster.Self().State == cluster.Draining {
+		leaving[m.self] = true
+	}
+	m.restorer.running(running)
+	if !maps.Equal(running, m.able) || !maps.Equal(leaving, *m.leaving.Load()) {
+		m.able = running
+		m.leaving.Store(&leaving)
+		m.restorer.look()
+	}
 	now := m.uptime()
 	for _, l := range listed {
 		m.listed[l.ID] = listing{l, now}
@@ -254,7 +226,7 @@ func (m *Manager) follow() {
 
 // lost tells the sessions of members that are lost, and returns when the next
 // one will be: proven gone, or unreachable for long.
-func (m *Manager) lost(ctx context.Context) (next time.Time) {
+func (m *Manager) lost() (next time.Time) {
 	now := m.uptime()
 	for p, l := range m.links.snapshot() {
 		gone := l.gone.Load()
@@ -271,8 +243,9 @@ func (m *Manager) lost(ctx context.Context) (next time.Time) {
 		l.mu.Unlock()
 		switch {
 		case tell:
-			m.log.Info().Stringer("member", p).Bool("proven", gone).Msg("replacing the copies of a lost member")
-			m.replace(ctx, p, gone)
+			m.log.Info().Stringer("member", p).Bool("proven", gone).Msg("member lost: restoring redundancy")
+			m.bereave(p)
+			m.restorer.lost(p)
 		case old && m.cluster.Gone(p.String()):
 			m.links.forget(p)
 		}
@@ -280,50 +253,19 @@ func (m *Manager) lost(ctx context.Context) (next time.Time) {
 	return next
 }
 
-// replace gives the sessions that p held other copies (D7), a burst at a time.
-// If p is proven gone, those of which it was the primary go to the first holder
-// in line; while it is only silent they wait for a request, for to promote then
-// makes a second branch. It ends when p is back: what p asks for then must not
-// be dropped as if nobody waited.
-func (m *Manager) replace(ctx context.Context, p owner.Member, gone bool) {
-	pace := m.pace()
-	m.losses.begin(p)
-	back := false
-	defer func() { m.losses.end(p, !back && ctx.Err() == nil) }()
+// bereave tells the requests that are under way that p is lost: they do not wait
+// for their turn in the background. It ends when p is back: what p asks for then
+// must not be dropped as if nobody waited.
+func (m *Manager) bereave(p owner.Member) {
+	l := m.links.get(p)
 	m.table.each(func(e *entry) bool {
 		e.mu.Lock()
-		back = m.links.get(p).connected()
-		if !back && (e.machine.Busy() || e.machine.Concerns(p)) {
+		defer e.mu.Unlock()
+		back := l.connected()
+		if !back && e.machine.Busy() {
 			m.step(e, &owner.Event{Kind: owner.PeerLost, Peer: p}, nil)
-			if r := e.machine.Record(); gone && e.role == secondary && r.Primary == p && r.Copies[0] == m.self {
-				e.orphan = true
-				m.step(e, &owner.Event{Kind: owner.Recover, Op: &m.newCall().op}, nil) // R14; nobody waits
-			}
 		}
-		e.mu.Unlock()
-		return !back && pace.keep(ctx)
-	})
-}
-
-// protect gives a copy to the sessions that lack one, a burst at a time, because
-// somebody has come who can hold it (SESS-32): those that have none, and those
-// whose copy was lost when nobody could take its place.
-func (m *Manager) protect(ctx context.Context) {
-	pace := m.pace()
-	m.table.each(func(e *entry) bool {
-		e.mu.Lock()
-		if e.role == primary {
-			for _, c := range e.copies {
-				if m.isLost(c) {
-					m.step(e, &owner.Event{Kind: owner.PeerLost, Peer: c}, nil)
-				}
-			}
-			if len(e.copies) == 0 {
-				m.step(e, &owner.Event{Kind: owner.PeerUp}, nil)
-			}
-		}
-		e.mu.Unlock()
-		return pace.keep(ctx)
+		return !back
 	})
 }
 

@@ -59,15 +59,15 @@ type Manager struct {
 	set       *peer.Set
 	table     *table
 	links     *links
-	comparing atomic.Int64  // connections between Open and Up or Down
-	arrived   atomic.Bool   // somebody has come who may hold copies, and run has not seen to it
-	era       atomic.Uint64 // counts the ends of connections
+	comparing atomic.Int64                          // connections between Open and Up or Down
+	leaving   atomic.Pointer[map[owner.Member]bool] // who drains; never written again
+	era       atomic.Uint64                         // counts the ends of connections
 	lastOp    atomic.Uint64
 	lastReign atomic.Uint32
 	reignBoot uint32 // of the reigns of this process: boots of two names may be equal, these are not
 	stats     counters
 	timers    *timers
-	losses    *losses
+	restorer  *restorer
 	graves    graves
 	saidFull  atomic.Bool // the proxies were told that this member is full
 	births    sync.Mutex  // held while a session is made, so that no more are made than may be; before entry.mu
@@ -79,7 +79,7 @@ type Manager struct {
 	closed  chan struct{}      // closed by Close: no request waits any more
 	closing sync.Once          // of closed
 	stop    context.CancelFunc // ends run
-	running sync.WaitGroup     // run
+	running sync.WaitGroup     // run, and the restorer's
 
 	able   map[owner.Member]bool // run's own: who could hold copies when it last looked
 	listed map[peer.ID]listing   // run's own
@@ -122,12 +122,14 @@ func New(cfg Config) (*Manager, error) {
 		},
 		limits: newLimits(&cfg), firstIdle: cfg.FirstIdleTimeout,
 		ackTimeout: cfg.AckTimeout, reignBoot: reignBoot(self),
-		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(), losses: newLosses(), closed: make(chan struct{}), listed: map[peer.ID]listing{},
+		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(), closed: make(chan struct{}), listed: map[peer.ID]listing{},
 		works:     sync.Pool{New: func() any { return new(work) }},
 		scratches: sync.Pool{New: func() any { return new(cookie.Scratch) }},
 		bodies:    sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }},
 		waiting:   "it has just begun",
 	}
+	m.leaving.Store(&map[owner.Member]bool{})
+	m.restorer = newRestorer(m, cfg.RestoreRate, cfg.RestoreBytes)
 	m.set, err = peer.New(peer.Config{
 		Self: peerID(m.self), Listener: cfg.Listener, Dial: cfg.Dial, Keys: cfg.Keys, Handler: peers{m},
 		AckTimeout: cfg.AckTimeout, MaxFrame: maxFrame, MaxQueue: maxQueue, Log: cfg.Log,
@@ -138,6 +140,7 @@ func New(cfg Config) (*Manager, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
 	m.running.Go(func() { m.run(ctx) })
+	m.running.Go(func() { m.restorer.run(ctx) })
 	return m, nil
 }
 
@@ -227,13 +230,16 @@ func (m *Manager) uptime() int64 { return time.Since(m.start).Milliseconds() }
 // clock is the wall clock in milliseconds.
 func (m *Manager) clock() int64 { return m.now().UnixMilli() }
 
-// Stats counts since New, but for the first five, which are of now.
+// Stats counts since New, but for the first six, which are of now.
 type Stats struct {
 	Primary    int // sessions of which this member is the primary
 	Secondary  int // sessions of which it holds a copy
 	Tombstones int // sessions that it knows to have ended
 
 	PrimaryBytes, SecondaryBytes int64 // what their attributes take
+	// RestoreRate is how many sessions were dealt with in the background in the
+	// last second.
+	RestoreRate int
 
 	Created     uint64 // sessions made here
 	TooMany     uint64 // sessions that were not made, because this member has too many
@@ -250,6 +256,7 @@ type Stats struct {
 	Takes       uint64 // sessions asked for
 	Grants      uint64 // sessions given away
 	Strikes     uint64 // copies given up by the primary
+	Restored    uint64 // sessions that got another holder in the background
 	NotExecuted uint64 // requests refused before their handler ran
 	Failed      uint64 // replies that could not be acknowledged
 	Forged      uint64 // references that looked signed and did not verify
@@ -265,6 +272,7 @@ func (m *Manager) Stats() Stats {
 		Primary: int(c.roles[primary].Load()), Secondary: int(c.roles[secondary].Load()), Tombstones: int(c.roles[tombstone].Load()),
 		PrimaryBytes: c.bytes[primary].Load(), SecondaryBytes: c.bytes[secondary].Load(),
 		TooMany: c.tooMany.Load(), NoRoom: c.noRoom.Load(),
+		RestoreRate: m.restorer.perSecond(), Restored: c.restored.Load(),
 		Created: c.created.Load(), Ended: c.ended.Load(), Expired: c.expired.Load(), Lost: c.lost.Load(), Flagged: c.flagged.Load(),
 		Conflicts: c.conflicts.Load(), Late: c.late.Load(), Unprotected: c.unprotected.Load(), Flushes: c.flushes.Load(), Updates: c.updates.Load(),
 		Takes: c.takes.Load(), Grants: c.grants.Load(), Strikes: c.strikes.Load(), NotExecuted: c.notExecuted.Load(),

@@ -107,3 +107,195 @@ func TestRedundancyIsTakenBack(t *testing.T) { // D8
 		}
 	})
 }
+
+// What is under way is to be seen in the counts.
+func TestRestoringIsCounted(t *testing.T) { // D7
+	bubble(t, Config{RestoreRate: 100}, "abc", func(t *testing.T, f *farm) {
+		const sessions = 300
+		for _, n := range f.nodes {
+			n.fill(sessions, []byte("v"))
+		}
+		for _, n := range f.nodes {
+			if s, r := n.m.Stats(), n.m.Redundancy(); r.Restoring || r.Lacking != 0 || s.Restored != 0 {
+				t.Fatalf("nothing has happened: %+v, %+v", r, s)
+			}
+		}
+		copies := f.nodes["a"].m.Stats().Secondary
+		f.kill("a")
+		time.Sleep(1500 * time.Millisecond)
+		for _, name := range []string{"b", "c"} {
+			if s, r := f.nodes[name].m.Stats(), f.nodes[name].m.Redundancy(); !r.Restoring || s.RestoreRate < 90 || s.RestoreRate > 110 {
+				t.Errorf("%s: restoring %v, %d a second; want true, about 100", name, r.Restoring, s.RestoreRate)
+			}
+		}
+		f.restored(f.nodes["a"], "b", "c")
+		var primary, secondary, restored int
+		for _, name := range []string{"b", "c"} {
+			s := f.nodes[name].m.Stats()
+			primary, secondary, restored = primary+s.Primary, secondary+s.Secondary, restored+int(s.Restored)
+		}
+		if primary != 3*sessions || secondary != 3*sessions {
+			t.Errorf("%d primaries and %d copies are left, want %d of each", primary, secondary, 3*sessions)
+		}
+		if restored != sessions+copies {
+			t.Errorf("%d sessions restored, want the %d of a and the %d whose copy it had", restored, sessions, copies)
+		}
+	})
+}
+
+// A chain of deaths without a request in between: idle sessions survive as long
+// as redundancy is restored before the next one (TC-5, SESS-30).
+func TestIdleSessionsSurviveAChainOfDeaths(t *testing.T) {
+	bubble(t, Config{}, "abcd", func(t *testing.T, f *farm) {
+		const sessions = 250 // of each member, to begin with
+		var browsers []*browser
+		for _, n := range []string{"a", "b", "c", "d"} {
+			for range sessions {
+				b := &browser{t: t}
+				b.count(f.nodes[n], 1, "")
+				browsers = append(browsers, b)
+			}
+		}
+		left := []string{"b", "c", "d"}
+		for _, victim := range []string{"a", "b", "c"} {
+			gone := f.nodes[victim]
+			f.kill(victim)
+			if victim != "c" {
+				f.restored(gone, left...)
+			}
+			left = left[1:]
+		}
+		for _, b := range browsers {
+			b.count(f.nodes["d"], 2, "d!")
+		}
+		if s := f.nodes["d"].m.Stats(); s.Lost != 0 || s.Primary != 4*sessions {
+			t.Errorf("d: %d lost, %d primaries; want 0, %d", s.Lost, s.Primary, 4*sessions)
+		}
+	})
+}
+
+// As before, but the members die while sessions are being restored, and nobody
+// waits: only the sessions of which both holders went are lost.
+func TestDeathWhileRestoring(t *testing.T) {
+	bubble(t, Config{RestoreRate: 200}, "abcd", func(t *testing.T, f *farm) {
+		const sessions = 200
+		for _, n := range f.nodes {
+			n.fill(sessions, []byte("v"))
+		}
+		count := func() (primary, secondary int) {
+			for _, name := range []string{"c", "d"} {
+				s := f.nodes[name].m.Stats()
+				primary, secondary = primary+s.Primary, secondary+s.Secondary
+			}
+			return primary, secondary
+		}
+		f.kill("a")
+		time.Sleep(300 * time.Millisecond)
+		b := f.nodes["b"]
+		f.kill("b")
+		f.restored(f.nodes["a"], "c", "d")
+		f.restored(b, "c", "d")
+		primary, secondary := count()
+		// Both of the first pair were a and b: two of twelve pairs at most.
+		if primary != secondary || primary < 4*sessions*3/4 {
+			t.Errorf("%d primaries, %d copies, want as many of each, and at least %d", primary, secondary, 4*sessions*3/4)
+		}
+	})
+}
+
+// A request does not wait behind what goes on in the background, though that
+// takes long and the network is slow (D7).
+func TestFlushDoesNotWaitForTheRestorer(t *testing.T) {
+	bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+		const sessions, size = 2000, 16 << 10
+		a := f.nodes["a"]
+		a.fill(sessions, make([]byte, size))
+		live := &browser{t: t}
+		live.count(a, 1, "a!b")
+		f.kill("b") // from now on everything goes to c
+		f.net.SetLatency(time.Millisecond)
+		f.net.SetBandwidth(20 << 20) // 32 MiB take 1.6 s
+		live.count(a, 2, "a!c")
+		slowest, during := time.Duration(0), 0
+		for n := 3; a.m.Redundancy().Lacking > 0; n++ {
+			began := time.Now()
+			live.count(a, n, "a!c")
+			slowest, during = max(slowest, time.Since(began)), during+1
+		}
+		// A window of bulk is in front, and one session of the next.
+		bound := 2*time.Millisecond + time.Second*(windowBytes+2*size)/(20<<20) + 5*time.Millisecond
+		if slowest > bound || during < 20 {
+			t.Errorf("of %d requests the slowest took %v, want at most %v, of at least 20", during, slowest, bound)
+		}
+		if s := a.m.Stats(); s.Peer.Broken > 1 {
+			t.Errorf("%d connections broke, want that to b alone", s.Peer.Broken)
+		}
+	})
+}
+
+// A copy moves to a newcomer that ranks better, half a minute after it is ready,
+// and not faster than allowed.
+func TestCopiesMoveToTheBetterRanked(t *testing.T) { // D7
+	t.Run("its share", func(t *testing.T) {
+		bubble(t, Config{RestoreRate: 50}, "abc", func(t *testing.T, f *farm) {
+			const sessions = 300
+			f.nodes["a"].fill(sessions, []byte("v"))
+			f.start("d")
+			f.ready("d")
+			time.Sleep(settleIn - time.Second)
+			d := f.nodes["d"].m
+			if got := d.Stats().Secondary; got != 0 {
+				t.Fatalf("d holds %d copies before its time", got)
+			}
+			time.Sleep(2 * time.Second)
+			if got := d.Stats().Secondary; got < 20 || got > 60 {
+				t.Errorf("d holds %d copies after a second of moving, want about 50", got)
+			}
+			time.Sleep(10 * time.Second)
+			total, s, r := 0, f.nodes["a"].m.Stats(), f.nodes["a"].m.Redundancy()
+			for _, name := range []string{"b", "c", "d"} {
+				got := f.nodes[name].m.Stats().Secondary
+				total += got
+				if got < sessions/3-50 || got > sessions/3+50 {
+					t.Errorf("%s holds %d copies, want about a third of %d", name, got, sessions)
+				}
+			}
+			if total != sessions || s.Primary != sessions || r.Lacking != 0 || r.Restoring {
+				t.Errorf("%d copies of %d sessions, %d lacking: old copies must go when the new ones are there", total, s.Primary, r.Lacking)
+			}
+			f.kill("a")
+			f.restored(f.nodes["a"], "b", "c", "d")
+		})
+	})
+	t.Run("nothing is lost when the primary dies meanwhile", func(t *testing.T) {
+		bubble(t, Config{RestoreRate: 100}, "abc", func(t *testing.T, f *farm) {
+			const sessions = 300
+			f.net.SetLatency(5 * time.Millisecond)
+			f.nodes["a"].fill(sessions, []byte("v"))
+			f.start("d")
+			f.ready("d")
+			time.Sleep(settleIn + 500*time.Millisecond)
+			a := f.nodes["a"]
+			f.kill("a")
+			f.restored(a, "b", "c", "d")
+			primary, secondary := 0, 0
+			for _, name := range []string{"b", "c", "d"} {
+				s := f.nodes[name].m.Stats()
+				primary, secondary = primary+s.Primary, secondary+s.Secondary
+			}
+			if primary != sessions || secondary != sessions {
+				t.Errorf("%d primaries and %d copies, want %d of each", primary, secondary, sessions)
+			}
+		})
+	})
+	t.Run("one that was there stays", func(t *testing.T) {
+		bubble(t, Config{Placement: Ring}, "abd", func(t *testing.T, f *farm) {
+			b := &browser{t: t}
+			b.count(f.nodes["a"], 1, "a!b")
+			f.start("c") // ranks behind b
+			f.ready("c")
+			time.Sleep(2 * settleIn)
+			b.count(f.nodes["a"], 2, "a!b")
+		})
+	})
+}

@@ -61,7 +61,7 @@ func (m *Manager) forget(e *entry) {
 	}
 	m.account(e, &owner.Record{}, nothing)
 	e.machine, e.role, e.buried = owner.Machine{}, nothing, 0
-	e.epoch, e.copies, e.orphan = owner.Epoch{}, nil, false
+	e.epoch, e.copies, e.astray, e.moving = owner.Epoch{}, nil, false, false
 	m.weigh(e)
 }
 

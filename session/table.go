@@ -18,8 +18,11 @@ type entry struct {
 	machine owner.Machine
 	buried  int64 // when the tombstone came, in milliseconds of Manager.uptime; 0 without
 	role    role
-	orphan  bool           // its primary is gone, and this member is the first in line
+	astray  bool           // primary: a copy is lost and nobody could take its place; secondary: this member is to take over
+	moving  bool           // the copy is on its way from one member to a better one
 	lacking bool           // counted in counters.lacking
+	under   uint32         // bytes that the restorer has under way for it; 0 for nothing
+	round   uint32         // of the restorer, when that began
 	era     uint64         // Manager.era when the pair changed last
 	epoch   owner.Epoch    // of the record, as it was after the last step
 	copies  []owner.Member // likewise

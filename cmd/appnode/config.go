@@ -45,6 +45,8 @@ type config struct {
 	MaxBytes     int           `name:"max-session-bytes" default:"0" placeholder:"BYTES" help:"What one session may take; 0 for 12 MiB, which is also the most."`
 	MaxGraves    int           `name:"max-tombstones" default:"100000" placeholder:"N" help:"Of how many sessions that have ended this node knows so; -1 for no limit."`
 	AckTimeout   time.Duration `default:"500ms"                                 help:"How long a reply waits for a copy before that node is struck."`
+	RestoreRate  int           `default:"10000"                                 help:"Sessions a second that get another copy in the background, after a node died or came."`
+	RestoreBytes int64         `default:"67108864"                              help:"Bytes a second of such copies."`
 	StopTimeout  time.Duration `default:"30s"                                   help:"How long requests may finish when the node stops."`
 	LogLevel     string        `default:"info" enum:"debug,info,warn,error"     help:"Least level of events on standard error."`
 	Config       string        `placeholder:"FILE"                              help:"YAML file with more of these settings."`
@@ -72,6 +74,9 @@ func parseConfig(args []string, getenv func(string) string, stdout io.Writer) (c
 	}
 	if cfg.IdleTimeout <= 0 || cfg.Lifetime <= 0 || cfg.AckTimeout <= 0 || cfg.StopTimeout <= 0 {
 		return config{}, errors.New("--idle-timeout, --lifetime, --ack-timeout, --stop-timeout: want more than 0")
+	}
+	if cfg.RestoreRate <= 0 || cfg.RestoreBytes <= 0 {
+		return config{}, errors.New("--restore-rate, --restore-bytes: want more than 0")
 	}
 	if cfg.IdleTimeout > cfg.Lifetime {
 		return config{}, fmt.Errorf("--idle-timeout %v: want at most --lifetime, %v", cfg.IdleTimeout, cfg.Lifetime)

@@ -65,6 +65,15 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	count("takes_total", "Sessions asked for from other nodes.", s.Takes)
 	count("grants_total", "Sessions given to other nodes.", s.Grants)
 	count("strikes_total", "Copies given up because their node did not answer.", s.Strikes)
+	r := c.sessions.Redundancy()
+	restoring := 0
+	if r.Restoring {
+		restoring = 1
+	}
+	gauge("sessions_lacking_copy", "Sessions that this node has to find another holder for.", r.Lacking)
+	gauge("restoring", "1 while this node finds other holders for sessions; 0 when it has, or nobody could hold them.", restoring)
+	gauge("restored_sessions_per_second", "Sessions that were dealt with in the background in the last second.", s.RestoreRate)
+	count("restored_sessions_total", "Sessions that got another holder in the background.", s.Restored)
 	count("not_executed_total", "Requests refused before their handler ran.", s.NotExecuted)
 	count("failed_replies_total", "Replies that could not be acknowledged.", s.Failed)
 	count("forged_references_total", "Session references that looked signed and did not verify.", s.Forged)

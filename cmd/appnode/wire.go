@@ -124,7 +124,7 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 		SameSite:    map[string]http.SameSite{"lax": http.SameSiteLaxMode, "strict": http.SameSiteStrictMode, "none": http.SameSiteNoneMode}[cfg.SameSite],
 		IdleTimeout: cfg.IdleTimeout, Lifetime: cfg.Lifetime, AckTimeout: cfg.AckTimeout,
 		FirstIdleTimeout: cfg.FirstIdle, MaxSessions: cfg.MaxSessions, MaxMemory: cfg.MaxMemory, MaxBytes: cfg.MaxBytes, MaxTombstones: cfg.MaxGraves,
-		Placement: placement, Log: n.log,
+		RestoreRate: cfg.RestoreRate, RestoreBytes: cfg.RestoreBytes, Placement: placement, Log: n.log,
 	})
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ type flow struct {
 
 // send puts s on the wire. net.mu must be held.
 func (f *flow) send(s segment) {
-	s.at = time.Now().Add(f.net.latency)
+	s.at = f.net.leaves(f.way, len(s.data)).Add(f.net.latency)
 	f.queue = append(f.queue, s)
 	f.wire += len(s.data)
 	f.net.flows[f] = struct{}{}

@@ -31,6 +31,8 @@ type Net struct {
 	hosts   map[netip.Addr]*Host
 	cut     map[link]bool
 	latency time.Duration
+	speed   int                // bytes a second and link; 0 for no limit
+	busy    map[link]time.Time // until when what was sent occupies the link
 	flows   map[*flow]struct{} // with something on the wire
 }
 
@@ -42,6 +44,7 @@ func New() *Net {
 	n := &Net{
 		hosts: make(map[netip.Addr]*Host),
 		cut:   make(map[link]bool),
+		busy:  make(map[link]time.Time),
 		flows: make(map[*flow]struct{}),
 	}
 	n.dialing = sync.NewCond(&n.mu)
@@ -81,6 +84,31 @@ func (n *Net) SetLatency(d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.latency = d
+}
+
+// SetBandwidth sets how many bytes a second all streams from one host to another
+// carry together, from now on, on every link in each direction. Zero, the
+// default, is no limit. What is written waits in its stream's buffer.
+func (n *Net) SetBandwidth(bytesPerSecond int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.speed = bytesPerSecond
+}
+
+// leaves returns when size bytes that are sent now have left for the link. n.mu
+// must be held.
+func (n *Net) leaves(way link, size int) time.Time {
+	now := time.Now()
+	if n.speed == 0 {
+		return now
+	}
+	at := n.busy[way]
+	if at.Before(now) {
+		at = now
+	}
+	at = at.Add(time.Duration(float64(size) / float64(n.speed) * float64(time.Second)))
+	n.busy[way] = at
+	return at
 }
 
 // Cut pulls the cable between two hosts, given by their addresses. Nobody

@@ -537,6 +537,31 @@ func TestLatency(t *testing.T) {
 	})
 }
 
+func TestBandwidth(t *testing.T) {
+	bubble(t, func(t *testing.T, n *Net, a, _ *Host, ln net.Listener) {
+		near, far := connect(t, a, ln)
+		other, otherFar := connect(t, a, ln)
+		n.SetBandwidth(1000)
+		n.SetLatency(time.Millisecond)
+		start := time.Now()
+		write(t, near, "0123456789")
+		write(t, other, "0123456789")
+		write(t, far, "back") // the other direction is its own
+		wantRead(t, near, "back")
+		if d := time.Since(start); d != 5*time.Millisecond {
+			t.Errorf("4 bytes back took %v, want 5ms", d)
+		}
+		wantRead(t, far, "0123456789")
+		if d := time.Since(start); d != 11*time.Millisecond {
+			t.Errorf("10 bytes took %v, want 11ms", d)
+		}
+		wantRead(t, otherFar, "0123456789")
+		if d := time.Since(start); d != 21*time.Millisecond {
+			t.Errorf("10 bytes behind 10 took %v, want 21ms", d)
+		}
+	})
+}
+
 func TestPackets(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *Net, a, b *Host, _ net.Listener) {
 		pa, err := a.ListenPacket(":0")
