@@ -93,6 +93,7 @@ func (p *Proxy) give(x *exchange) {
 	}
 	x.from, x.in, x.out = nil, nil, nil
 	x.origin.used, x.origin.hop = 0, hop{}
+	x.answer = ErrorPage{}
 	x.lb, x.mapping, x.ref, x.want, x.round = nil, nil, cookie.Reference{}, balance.Request{}, balance.Round{}
 	x.rounds, x.attempts, x.resends = 0, 0, 0
 	x.failure, x.cause, x.lost, x.busy, x.spare = failNone, nil, false, false, false

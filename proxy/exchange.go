@@ -92,6 +92,9 @@ type exchange struct {
 	attempts int
 	resends  int
 
+	hops   int       // what Max-Forwards is sent on with; negative: as it is, if at all
+	answer ErrorPage // the content of a reply of our own that is no error
+
 	// What came of it.
 	start   time.Time // when its first byte was there
 	phases  accesslog.Phases

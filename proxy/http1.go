@@ -162,14 +162,16 @@ func (c *client1) connection(last bool) {
 }
 
 func (c *client1) refuse(status int) (int64, error) {
-	page := c.x.p.page(status)
+	page := c.x.content(status)
 	o := &c.head
 	o.StatusText(status)
-	o.FieldString("Content-Type", page.ContentType)
+	if page.ContentType != "" {
+		o.FieldString("Content-Type", page.ContentType)
+	}
 	o.FieldInt("Content-Length", int64(len(page.Body)))
 	o.FieldString("Cache-Control", notStored)
 	o.Field(requestID, c.x.id)
-	if status == http.StatusMethodNotAllowed {
+	if c.x.lists(status) {
 		o.FieldString("Allow", allowed)
 	}
 	for _, v := range c.x.challenges {

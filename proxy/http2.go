@@ -224,13 +224,15 @@ func (c *client2) sendTrailer(t *http1.Head) {
 }
 
 func (c *client2) refuse(status int) (int64, error) {
-	page := c.x.p.page(status)
+	page := c.x.content(status)
 	h := c.w.Header()
-	h.Set("Content-Type", page.ContentType)
+	if h["Content-Type"] = nil; page.ContentType != "" {
+		h.Set("Content-Type", page.ContentType)
+	}
 	h.Set("Content-Length", strconv.Itoa(len(page.Body)))
 	h.Set("Cache-Control", notStored)
 	h.Set(requestID, string(c.x.id))
-	if status == http.StatusMethodNotAllowed {
+	if c.x.lists(status) {
 		h.Set("Allow", allowed)
 	}
 	for _, v := range c.x.challenges {

@@ -209,7 +209,14 @@ func (x *exchange) serve() {
 	x.want.Round = &x.round
 	x.identify()
 	to := nextMember
-	if x.failure = x.refusal(); x.failure == failNone {
+	answered, f := x.serveOwn()
+	if answered {
+		return
+	}
+	if x.failure = f; f == failNone {
+		x.failure = x.refusal()
+	}
+	if x.failure == failNone {
 		x.failure = x.begin() // read
 	}
 	x.mark(&x.phases.Read)

@@ -63,13 +63,17 @@ const minPiece = 32 << 10
 // writeHead writes the head of the request as every member gets it.
 func (x *exchange) writeHead(expect bool) {
 	r, o := &x.req, &x.msg
-	dropRequest(r, expect, x.origin.trusted)
+	dropRequest(r, dropping{expect: expect, trusted: x.origin.trusted, counted: x.hops >= 0})
 	o.RequestLine(r)
 	if r.Form == http1.FormAbsolute || len(r.Host) == 0 {
 		o.Field("Host", r.Host)
 	}
 	o.Lines(&r.Head)
+	writeCookies(o, &r.Head)
 	x.framing = o.FrameRequest(&r.Body)
+	if x.hops >= 0 {
+		o.FieldInt("Max-Forwards", int64(x.hops))
+	}
 	x.hopByHop()
 	x.writeOrigin()
 	o.Field(requestID, x.id)

@@ -289,7 +289,7 @@ func (b *Body) readTrailer(buf []byte) (n int, err *Error) {
 	b.trailer.buf = buf
 	for i := range b.trailer.Lines {
 		l := &b.trailer.Lines[i]
-		l.Drop = !l.Name.trailing()
+		l.Drop = !l.Name.trailing() || !l.Alias.trailing()
 	}
 	b.ended = true
 	return b.trailer.pos, nil

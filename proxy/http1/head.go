@@ -48,6 +48,11 @@ type Line struct {
 	// Name is set if the parser knows the field name.
 	Name Name
 
+	// Alias is the Name that this one would have if its underscores were dashes;
+	// NameOther if it has none. Members that make variables of field names, as
+	// CGI does, cannot tell the two (nginx drops such lines altogether).
+	Alias Name
+
 	// Nominated says that a Connection line names this one as hop-by-hop (RFC
 	// 9110 section 7.6.1). Whether that is honoured is up to the caller: some
 	// fields cannot be nominated away.
@@ -173,13 +178,18 @@ func (h *Head) addLine(line []byte, start int) *Error {
 	if !allText(line[v:w]) {
 		return errControl
 	}
+	name, alias := lookup(line[:colon]), NameOther
+	if name == NameOther {
+		alias = lookupAlias(line[:colon])
+	}
 	h.Lines = append(h.Lines, Line{
 		start:    uint32(start),
 		nameEnd:  uint32(start + colon),
 		value:    uint32(start + v),
 		valueEnd: uint32(start + w),
 		end:      uint32(start + len(line) + 2),
-		Name:     lookup(line[:colon]),
+		Name:     name,
+		Alias:    alias,
 	})
 	return nil
 }

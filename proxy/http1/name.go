@@ -1,5 +1,7 @@
 package http1
 
+import "bytes"
+
 // A Name stands for a field name that the proxy has a rule for, so that a
 // policy over lines is a switch instead of string comparisons.
 type Name uint8
@@ -191,6 +193,23 @@ func pick(b []byte, lower string, n Name) Name {
 		return n
 	}
 	return NameOther
+}
+
+// longestName is the length of the longest name that lookup knows.
+const longestName = len("Understudy-Not-Executed")
+
+// lookupAlias is lookup of b with dashes for underscores.
+func lookupAlias(b []byte) Name {
+	if len(b) > longestName || bytes.IndexByte(b, '_') < 0 {
+		return NameOther
+	}
+	var dashed [longestName]byte
+	for i, c := range b {
+		if dashed[i] = c; c == '_' {
+			dashed[i] = '-'
+		}
+	}
+	return lookup(dashed[:len(b)])
 }
 
 // HopByHop reports whether a line of this name concerns one connection only and
