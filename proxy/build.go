@@ -42,10 +42,11 @@ type member struct {
 	recovery  recovery
 
 	at       atomic.Pointer[endpoint.Endpoint]
-	gossiped atomic.Bool // gossip names it now
-	failed   atomic.Bool // the last that was logged of it is that it failed
-	probing  atomic.Bool // a task of the proxy looks after it
-	differs  atomic.Bool // it was logged that file and gossip have different addresses
+	gossiped atomic.Bool   // gossip names it now
+	boot     atomic.Uint64 // the ID of the boot that gossip named last; zero if it never did
+	failed   atomic.Bool   // the last that was logged of it is that it failed
+	probing  atomic.Bool   // a task of the proxy looks after it
+	differs  atomic.Bool   // it was logged that file and gossip have different addresses
 
 	tunnels atomic.Int64 // open ones
 	vigil   vigil

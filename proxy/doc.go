@@ -29,9 +29,11 @@
 //
 // What no member has got goes to the next one, whatever its method and at once;
 // what a member may have run is sent again once, if it is idempotent, and never to
-// the last member (design D8; failover.go has it all). For that the first 64 KiB of
-// a request, head and body, are kept until a member has answered. lb_retries has no
-// effect: a round takes in every member once.
+// the last member (design D8; failover.go has it all). After a death that it may
+// have caused it waits until gossip says that all sessions have copies again
+// (resend.go). For that the first 64 KiB of a request, head and body, are kept
+// until a member has answered. lb_retries has no effect: a round takes in every
+// member once.
 //
 // # Tunnels
 //

@@ -85,10 +85,12 @@ type exchange struct {
 	rep      http1.Reply
 	source   replyBody
 	failure  failure
-	cause    error // of failure, for the log
-	lost     bool  // failTimeout or failBegun because the member does not answer others either
-	busy     bool  // failConnect for want of a free connection: the member lives
-	spare    bool  // failConnect because the endpoint was replaced meanwhile
+	cause    error  // of failure, for the log
+	lost     bool   // failTimeout or failBegun because the member does not answer others either
+	busy     bool   // failConnect for want of a free connection: the member lives
+	spare    bool   // failConnect because the endpoint was replaced meanwhile
+	boot     uint64 // ID of the member's boot that gossip named last when it was sent the request
+	wary     bool   // the request may have killed a member, and nobody can say whether another death costs sessions
 	attempts int
 	resends  int
 
@@ -122,6 +124,7 @@ func (x *exchange) exchange() failure {
 		x.member.counts.retries.Add(1)
 	}
 	x.served = x.member
+	x.boot = x.member.boot.Load()
 	x.busy, x.spare, x.lost = false, false, false
 	begun := x.elapsed()
 	conn, f := x.member.endpoint().Send(x.p.ctx, x.msg.Bytes())

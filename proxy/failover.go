@@ -98,6 +98,7 @@ type facts struct {
 	maxResend  int      // how often it may be; negative: as often as you like, without guards
 	alive      bool     // for failDropped: the member took a connection afterwards
 	others     int      // for failDropped: members alive beside this one
+	gossip     bool     // for failDropped: gossip tells when redundancy is restored
 	poisoned   bool     // its like was in flight when a member died, in the last minute
 }
 
@@ -105,11 +106,12 @@ type facts struct {
 type whither uint8
 
 const (
-	giveUp     whither = iota // nowhere: the client gets the status
-	nextMember                // a member that has not been tried
-	nextNoCopy                // the same, but not to a holder of the session if there is another
-	cutClient                 // nowhere, and the client's connection is ended without a (further) word
-	sameMember                // the same member, or the next one if that does not work
+	giveUp       whither = iota // nowhere: the client gets the status
+	nextMember                  // a member that has not been tried
+	nextNoCopy                  // the same, but not to a holder of the session
+	nextRestored                // the same, once redundancy is restored, and preferably not to a holder
+	cutClient                   // nowhere, and the client's connection is ended without a (further) word
+	sameMember                  // the same member, or the next one if that does not work
 )
 
 // decision is what decide says.
@@ -138,8 +140,11 @@ func decide(f facts) decision {
 		}
 		// This very request may have killed the member: another death must cost
 		// nobody their session, and one member must be left in any case (TC-7).
-		if f.others < 2 {
+		switch {
+		case f.others < minOthers:
 			return decision{to: giveUp, status: http.StatusBadGateway}
+		case f.gossip:
+			return f.again(nextRestored, http.StatusBadGateway)
 		}
 		return f.again(nextNoCopy, http.StatusBadGateway)
 	case failTimeout:

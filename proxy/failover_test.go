@@ -60,6 +60,22 @@ func TestDecide(t *testing.T) {
 		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, others: 2},
 		want: decision{to: nextNoCopy, status: 502, resend: true},
 	}, {
+		name: "TC-7, with gossip it waits for redundancy first",
+		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, others: 2, gossip: true},
+		want: decision{to: nextRestored, status: 502, resend: true},
+	}, {
+		name: "TC-7, with gossip and one other member: nothing to wait for",
+		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, others: 1, gossip: true},
+		want: decision{to: giveUp, status: 502},
+	}, {
+		name: "TC-7, with gossip, POST: 502 at once",
+		in:   facts{failure: failDropped, method: http1.MethodPost, replayable: true, maxResend: guards, others: 3, gossip: true},
+		want: decision{to: giveUp, status: 502},
+	}, {
+		name: "dropped by a member that lives: gossip or not, no wait",
+		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, others: 2, gossip: true, alive: true},
+		want: decision{to: sameMember, status: 502, resend: true},
+	}, {
 		name: "TC-7, 3 nodes: the second death ends it",
 		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, others: 1, resends: 1},
 		want: decision{to: giveUp, status: 502},
@@ -157,12 +173,13 @@ func TestDecide(t *testing.T) {
 func TestDecideNever(t *testing.T) {
 	for f := failConnect; f <= failMethod; f++ {
 		for m := http1.MethodOther; m <= http1.MethodPatch; m++ {
-			for bits := range 1 << 9 {
+			for bits := range 1 << 10 {
 				in := facts{
 					failure: f, method: m, maxResend: 1,
 					replayable: bits&1 != 0, alive: bits&2 != 0, poisoned: bits&4 != 0,
 					resends: bits >> 3 & 1, others: bits >> 4 & 3,
 					recovery: recovery{set: bits>>6&1 != 0, bits: bits >> 7 & 1 * recoverNotSent},
+					gossip:   bits>>8&1 != 0,
 				}
 				got := decide(in)
 				on := got.to != giveUp && got.to != cutClient
@@ -175,6 +192,8 @@ func TestDecideNever(t *testing.T) {
 					t.Fatalf("decide(%+v) = %+v: not idempotent", in, got)
 				case on && f.sent() && !got.resend && f != failStatus:
 					t.Fatalf("decide(%+v) = %+v: sent again without counting it", in, got)
+				case on && f == failDropped && !in.alive && in.gossip != (got.to == nextRestored):
+					t.Fatalf("decide(%+v) = %+v: does not wait for redundancy, or cannot hear of it", in, got)
 				case on && f == failDropped && !in.alive && in.others < 2:
 					t.Fatalf("decide(%+v) = %+v: risks the last member", in, got)
 				case f == failBegun && got.to != cutClient:

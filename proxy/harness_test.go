@@ -344,6 +344,7 @@ type fake struct {
 	ip      string
 	name    string
 	handler handler
+	world   *world // for a handler that needs it; set by its test
 
 	mu    sync.Mutex // guards what follows
 	ln    net.Listener

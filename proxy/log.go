@@ -9,11 +9,13 @@ import (
 
 // counts are the proxy's counters since it was made.
 type counts struct {
-	requests atomic.Uint64
-	failed   atomic.Uint64 // answered by us, or cut
-	resent   atomic.Uint64 // sent again after a member had got them
-	forged   atomic.Uint64 // session values that looked signed and did not verify
-	gone     atomic.Uint64 // whose client went away
+	requests   atomic.Uint64
+	failed     atomic.Uint64 // answered by us, or cut
+	resent     atomic.Uint64 // sent again after a member had got them
+	held       atomic.Uint64 // that waited for redundancy before they were sent again
+	unrestored atomic.Uint64 // of these: in vain
+	forged     atomic.Uint64 // session values that looked signed and did not verify
+	gone       atomic.Uint64 // whose client went away
 }
 
 func (c *counts) add(x *exchange) {
@@ -29,11 +31,13 @@ func (c *counts) add(x *exchange) {
 
 // Counts are the proxy's counters since it was made.
 type Counts struct {
-	Requests uint64 // with a reply, or at their end without one
-	Failed   uint64 // of these: answered by the proxy itself, or cut
-	Gone     uint64 // of these: the client went away
-	Resent   uint64 // sent again after a member had got them
-	Forged   uint64 // session values that looked signed and did not verify
+	Requests   uint64 // with a reply, or at their end without one
+	Failed     uint64 // of these: answered by the proxy itself, or cut
+	Gone       uint64 // of these: the client went away
+	Resent     uint64 // sent again after a member had got them
+	Held       uint64 // that may have killed a member, and waited until redundancy was restored
+	Unrestored uint64 // of these: in vain, so they were not sent again
+	Forged     uint64 // session values that looked signed and did not verify
 }
 
 // Counts returns the counters.
@@ -41,7 +45,7 @@ func (p *Proxy) Counts() Counts {
 	c := &p.counts
 	return Counts{
 		Requests: c.requests.Load(), Failed: c.failed.Load(), Gone: c.gone.Load(),
-		Resent: c.resent.Load(), Forged: c.forged.Load(),
+		Resent: c.resent.Load(), Held: c.held.Load(), Unrestored: c.unrestored.Load(), Forged: c.forged.Load(),
 	}
 }
 

@@ -41,12 +41,20 @@ type Member struct {
 	Address string // host:port that serves requests
 	Boot    uint32 // another one after each start of the node, and a higher one
 	State   MemberState
+
+	// ID is a number that only this boot of this node has, and not zero, and
+	// Restored are the IDs of lost boots from whose loss all its sessions have
+	// recovered: another death would cost none of them (design D8). Both are for
+	// resends alone.
+	ID       uint64
+	Restored []uint64
 }
 
 // gossip is what [Proxy.SetMembers] was last told.
 type gossip struct {
-	mu    sync.Mutex // guards known; held while members are compared, never across I/O
-	known map[string]Member
+	mu      sync.Mutex // guards what follows; held while members are compared, never across I/O
+	known   map[string]Member
+	changed chan struct{} // closed, and replaced, when known is; nil before the first
 }
 
 // probeEvery is how often a member that gossip names and that cannot be reached
@@ -80,6 +88,7 @@ func (p *Proxy) SetMembers(members []Member) {
 		}
 		g.known[m.Route] = m
 	}
+	g.announce()
 	for route, now := range g.known {
 		old, was := before[route]
 		p.present(now, old, was)
@@ -112,6 +121,7 @@ func (p *Proxy) present(now, old Member, was bool) {
 	}
 	for _, m := range all {
 		m.gossiped.Store(true)
+		m.boot.Store(now.ID)
 		moved := was && now.Address != old.Address
 		switch {
 		case reborn || !was:
@@ -162,7 +172,7 @@ func (p *Proxy) settle(m *member, now Member, sure bool) bool {
 		}
 		p.gossip.mu.Lock()
 		defer p.gossip.mu.Unlock()
-		if known, ok := p.gossip.known[m.route]; ok && known == now && m.endpoint() == e {
+		if known, ok := p.gossip.known[m.route]; ok && known.Boot == now.Boot && known.Address == now.Address && m.endpoint() == e {
 			p.move(m, now.Address)
 			p.clear(m)
 		}
@@ -229,6 +239,7 @@ func (p *Proxy) join(now Member, news bool) {
 		return
 	}
 	m.gossiped.Store(true)
+	m.boot.Store(now.ID)
 	add := balanceMember(&w, m)
 	add.Phase = now.State.phase()
 	if err := p.newcomers.balancer.Add(add); err != nil {

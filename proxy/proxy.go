@@ -58,6 +58,13 @@ type Config struct {
 	// answered 413. If zero, there is no limit.
 	MaxBody int64
 
+	// ResendWait is how long a request that was in flight when a member died, and
+	// may have killed it, is held until the cluster reports redundancy restored
+	// (design D8); then it is sent again or, if that was not in time, answered
+	// 502. If zero, it is 5 seconds. If negative, no such request is sent again.
+	// Without gossip there is no wait.
+	ResendWait time.Duration
+
 	// BodyTimeout is the longest silence of a client that has to send a body.
 	// If zero, it is 60 seconds.
 	BodyTimeout time.Duration
@@ -104,6 +111,7 @@ type Config struct {
 // What zero means in Config.
 const (
 	defaultMaxResend    = 1
+	defaultResendWait   = 5 * time.Second
 	defaultBodyTimeout  = time.Minute
 	defaultWriteTimeout = time.Minute
 	defaultHeadTimeout  = 10 * time.Second
@@ -112,13 +120,14 @@ const (
 
 // A Proxy takes requests to members. It is safe for concurrent use.
 type Proxy struct {
-	file      *worker.File
-	codec     *cookie.Codec
-	maxResend int
-	maxBody   int64
-	body      time.Duration
-	write     time.Duration
-	headTime  time.Duration
+	file       *worker.File
+	codec      *cookie.Codec
+	maxResend  int
+	resendWait time.Duration
+	maxBody    int64
+	body       time.Duration
+	write      time.Duration
+	headTime   time.Duration
 
 	tunnelIdle time.Duration // zero: no limit
 	maxTunnels int           // zero: no limit
@@ -164,7 +173,7 @@ func New(cfg Config) (*Proxy, error) {
 	}
 	p := &Proxy{
 		file: cfg.Workers, uris: cfg.URIMap, codec: cfg.Codec, dial: cfg.Dial, limits: cfg.Limits,
-		maxResend: cmp.Or(cfg.MaxResend, defaultMaxResend), maxBody: cfg.MaxBody,
+		maxResend: cmp.Or(cfg.MaxResend, defaultMaxResend), resendWait: cmp.Or(cfg.ResendWait, defaultResendWait), maxBody: cfg.MaxBody,
 		body: cmp.Or(cfg.BodyTimeout, defaultBodyTimeout), write: cmp.Or(cfg.WriteTimeout, defaultWriteTimeout),
 		headTime:   cmp.Or(cfg.HeadTimeout, defaultHeadTimeout),
 		tunnelIdle: max(0, cmp.Or(cfg.TunnelTimeout, defaultTunnel)), maxTunnels: cfg.MaxTunnels,
@@ -241,13 +250,13 @@ func (x *exchange) balance(to whither) bool {
 	if to == sameMember {
 		return true // the lease is still ours
 	}
-	if to == nextNoCopy {
-		x.want.Avoid = true
+	if to == nextNoCopy || to == nextRestored {
+		x.want.Avoid, x.wary = true, to == nextNoCopy
 	}
 	for {
 		lease, err := x.lb.balancer.Pick(x.want)
-		if err != nil && x.want.Avoid {
-			x.want.Avoid = false // all others hold a copy
+		if err != nil && x.want.Avoid && !x.wary {
+			x.want.Avoid = false // all others are holders, and none is the only one
 			continue
 		}
 		if err == nil {
@@ -300,13 +309,16 @@ func (x *exchange) failover() whither {
 	if !x.begun {
 		x.status = d.status
 	}
-	if d.resend {
-		x.resends++
-		x.p.counts.resent.Add(1)
-	}
 	if d.to != sameMember && x.member != nil {
 		x.logFailure(f, d)
 		x.done(x.outcome(f))
+	}
+	if d.to == nextRestored {
+		d.to = x.awaitRestored()
+	}
+	if d.resend && d.to != giveUp && d.to != cutClient {
+		x.resends++
+		x.p.counts.resent.Add(1)
 	}
 	return d.to
 }
@@ -316,11 +328,14 @@ func (x *exchange) failover() whither {
 func (x *exchange) survey(f *facts) {
 	switch f.failure {
 	case failDropped, failBegun:
-		f.alive = !x.lost && x.member.endpoint().Probe(x.p.ctx) == nil
+		// Another boot that answers proves that the one which was asked is dead.
+		same := x.boot == 0 || x.boot == x.member.boot.Load()
+		f.alive = !x.lost && same && x.member.endpoint().Probe(x.p.ctx) == nil
 		if f.alive || f.failure == failBegun {
 			break
 		}
-		f.others = x.lb.balancer.Usable(&x.round)
+		f.others = x.lease.Others()
+		f.gossip = x.boot != 0
 		f.poisoned = x.p.suspects.add(x.req.MethodName, x.req.Path, x.session())
 		return
 	case failTimeout:

@@ -45,7 +45,13 @@ func (x *exchange) reply() failure {
 //
 //	draining
 //	owner; member=b
+//
+// A request that may have killed a member is not sent where somebody says: the
+// owner may be the only holder that is left.
 func (x *exchange) noteOwner(value []byte) {
+	if x.wary {
+		return
+	}
 	_, param, ok := bytes.Cut(value, []byte(";"))
 	if !ok {
 		return

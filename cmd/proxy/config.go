@@ -29,6 +29,8 @@ type serveConfig struct {
 	Newcomers  string   `placeholder:"WORKER"                                help:"lb worker that nodes join which only gossip knows; by default the only one, and none if there are several."`
 	Config     string   `placeholder:"FILE"                                  help:"YAML file with more of these settings."`
 
+	retryConfig
+
 	ErrorPage []string `placeholder:"[STATUS=]FILE" help:"Content of the proxy's own replies, such as 503: for one status, or for all others. Its type is told by .html, .txt, .json or .xml."`
 
 	TrustedNetworks []netip.Prefix `placeholder:"CIDR" help:"Networks of the proxies in front whose X-Forwarded-* and Forwarded are believed; by default nobody's are."`

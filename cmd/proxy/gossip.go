@@ -83,7 +83,12 @@ func appNodes(members []cluster.Member) []proxy.Member {
 		if m.Proxy || m.HTTP == "" {
 			continue
 		}
-		n := proxy.Member{Route: m.Name, Address: m.HTTP, Boot: m.Boot}
+		n := proxy.Member{Route: m.Name, Address: m.HTTP, Boot: m.Boot, ID: uint64(m.Digest())}
+		for _, d := range m.Restored {
+			if d != 0 {
+				n.Restored = append(n.Restored, uint64(d))
+			}
+		}
 		switch m.State {
 		case cluster.Starting:
 			n.State = proxy.Starting

@@ -73,12 +73,15 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	if err := s.openAccessLog(e.stdout); err != nil { //nolint:contextcheck // it is closed after ctx is done
 		return nil, err
 	}
-	s.proxy, err = proxy.New(proxy.Config{
+	pcfg := proxy.Config{
 		Workers: file, URIMap: rules, Newcomers: cfg.Newcomers, ErrorPages: pages, Codec: codec, HeadTimeout: cfg.HeadTimeout, MaxBody: cfg.MaxBody,
 		TunnelTimeout: cmp.Or(cfg.TunnelTimeout, -1), MaxTunnels: cfg.MaxTunnels,
 		TrustedNetworks: cfg.TrustedNetworks, Log: s.log, Access: s.access,
-	})
-	if err != nil {
+	}
+	if err := cfg.apply(&pcfg); err != nil {
+		return nil, err
+	}
+	if s.proxy, err = proxy.New(pcfg); err != nil {
 		return nil, err
 	}
 	s.closers = append(s.closers, func() error { s.proxy.Close(); return nil })

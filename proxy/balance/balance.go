@@ -104,7 +104,7 @@ type Request struct {
 
 	// Avoid makes Primary and Secondary the members that are not chosen, in place
 	// of those that are preferred (a request that may have killed its primary,
-	// design.md D8).
+	// design.md D8). It forces no recovery.
 	Avoid bool
 
 	// Activations are those that hold for this request in place of the members'
@@ -186,7 +186,7 @@ func (b *Balancer) Pick(r Request) (Lease, error) {
 	now := time.Now()
 	b.refresh(now)
 	m, why := b.choose(&r)
-	if m == nil && b.force(r.Round) {
+	if m == nil && !r.Avoid && b.force(r.Round) {
 		m, why = b.choose(&r)
 	}
 	if m == nil {
@@ -217,22 +217,6 @@ func (b *Balancer) Serves(route []byte, a Activations) bool {
 	b.refresh(time.Now())
 	m := b.byRoute[string(route)]
 	return m != nil && m.sticky(a)
-}
-
-// Usable returns how many members could serve a session that names them and have
-// not been tried in round, which may be nil: the members that are alive as far as
-// this request knows (last-node guard, design.md D8).
-func (b *Balancer) Usable(round *Round) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.refresh(time.Now())
-	n := 0
-	for _, m := range b.members {
-		if m.sticky(nil) && !round.has(m.slot) {
-			n++
-		}
-	}
-	return n
 }
 
 // choose returns the member for r, or nil. b.mu must be held.
@@ -368,6 +352,22 @@ func (l Lease) Answered() Lease {
 	}
 	l.told = true
 	return l
+}
+
+// Others returns how many members beside the leased one could serve a session that
+// names them: those that live, as far as is known (last-node guard, design.md D8).
+func (l Lease) Others() int {
+	b := l.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refresh(time.Now())
+	n := 0
+	for _, m := range b.members {
+		if m != l.m && m.sticky(nil) {
+			n++
+		}
+	}
+	return n
 }
 
 // Done ends the lease and records how the exchange went. If the member was

@@ -482,6 +482,28 @@ func TestForce(t *testing.T) {
 	})
 }
 
+// Others counts who lives beside the leased member: the last-node guard of D8.
+func TestOthers(t *testing.T) {
+	b := newWith(t, Config{Members: []Member{{Route: "a"}, {Route: "b", Activation: Disabled}, {Route: "c", Activation: Stopped}, {Route: "d", Phase: Starting}, {Route: "e"}}})
+	l, err := b.Pick(sticky("a", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := l.Others(); n != 2 {
+		t.Errorf("Others = %d, want b and e", n)
+	}
+	if got := pick(t, b, sticky("e", ""), Unreachable); got != "e" {
+		t.Fatalf("picked %q", got)
+	}
+	if n := l.Others(); n != 1 {
+		t.Errorf("Others = %d after e failed, want b", n)
+	}
+	l.Done(Unreachable)
+	if n := l.Others(); n != 1 {
+		t.Errorf("Others = %d once the leased one is in error, want b", n)
+	}
+}
+
 // TestRound checks local errors: a request does not get a member twice in a round
 // (mod_jk.md 3.7), while others do.
 func TestRound(t *testing.T) {
@@ -500,12 +522,6 @@ func TestRound(t *testing.T) {
 	}
 	if want := []string{"b", "c", "a", ""}; !slices.Equal(got, want) {
 		t.Errorf("one request picked %q, want %q", got, want)
-	}
-	if n := b.Usable(&round); n != 0 {
-		t.Errorf("Usable for it = %d, want 0", n)
-	}
-	if n := b.Usable(nil); n != 3 {
-		t.Errorf("Usable = %d, want 3", n)
 	}
 	if got := pick(t, b, sticky("b", "c"), OK); got != "b" {
 		t.Errorf("another request picked %q, want b", got)

@@ -275,12 +275,17 @@ func (cr crowd) logs() [][]stage.Exchange {
 // stop ends the counting and reports whatever may not be.
 func (cr crowd) stop(t *testing.T) [][]stage.Exchange {
 	t.Helper()
+	logs := cr.halt()
+	faults(t, logs)
+	return logs
+}
+
+// halt ends the counting.
+func (cr crowd) halt() [][]stage.Exchange {
 	for _, n := range cr {
 		n.Stop()
 	}
-	logs := cr.logs()
-	faults(t, logs)
-	return logs
+	return cr.logs()
 }
 
 // faults reports what clients saw and may not see.

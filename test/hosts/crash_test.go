@@ -5,6 +5,7 @@ package hosts
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +15,10 @@ import (
 // TestCrash is TC-7 and D8: one request that kills whoever runs it, with 200
 // bystanders. It kills one node by POST and at most two by GET, never the last
 // one; with gossip no bystander loses the session.
+//
+// With recovery_options=0 in the file mod_jk's rule is obeyed: any method is sent
+// again after the member got it, though only once. So a bystander's POST that was
+// in flight at the death may run twice.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -98,19 +103,34 @@ func crash(t *testing.T, s setting, method string, most int) {
 	if dead < 1 || dead > most {
 		t.Errorf("%d nodes died, want 1 to %d", dead, most)
 	}
-	logs := crowd.stop(t)
+	logs := crowd.halt()
+	if slices.Contains(s.member, "recovery_options=0") {
+		doubles(t, logs)
+	}
+	faults(t, logs)
 	lost += len(flagged(logs))
 	seen := stage.See(begin, time.Now(), logs...)
 	saw(t, "%s /crash: %d after %v; %d of %d nodes died; of %d bystanders %d lost their session",
 		method, code, took.Round(time.Millisecond), dead, len(s.nodes), bystanders, lost)
 	saw(t, "busy bystanders: %v", seen)
 	never(t, seen, 10*time.Second)
-	switch {
-	case !s.gossip || lost == 0:
-	case dead == 1:
-		t.Errorf("%d bystanders lost their session, though one node died", lost)
-	default:
-		t.Skipf("issue 3: a request is sent again before redundancy is restored (D8, resend_wait): %d bystanders lost their session", lost)
+	if s.gossip && lost > 0 {
+		t.Errorf("%d bystanders lost their session, want none", lost)
+	}
+}
+
+// doubles takes the faults out of logs that come from a POST which ran on a node
+// that died, and then on another one: the reply is one more than it may be.
+func doubles(t *testing.T, logs [][]stage.Exchange) {
+	t.Helper()
+	for _, log := range logs {
+		for i := range log {
+			x := &log[i]
+			if x.Fault != "" && x.Err == nil && !x.Reply.Lost && x.Reply.SessionID == x.Before.SessionID && x.Reply.Counter == x.Before.Counter+2 {
+				saw(t, "a POST ran twice, as recovery_options=0 wants it: %v after %v", x.Reply, x.Before)
+				x.Fault = ""
+			}
+		}
 	}
 }
 
