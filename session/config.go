@@ -175,6 +175,22 @@ type Config struct {
 	// the same.
 	FirstIdleTimeout time.Duration
 
+	// RollbackOnPanic takes back what a request has changed if its handler
+	// panics (TC-8), as [Session.Rollback] does. Without it, what was set before
+	// the panic is kept and copied. A panic that a middleware inside of
+	// [Manager.Handler] recovers is none: let that call Rollback.
+	RollbackOnPanic bool
+
+	// OnEvent is called for what happens to sessions on this member. If nil,
+	// nobody is told.
+	//
+	// It is called by one goroutine, with no lock held, one event after the
+	// other: those of one session, and OnConflict, in the order in which they
+	// happened. It may use the [Manager], but not wait for its Close, which
+	// waits for it. Events that it has not taken wait, some 65,000 of them; then
+	// they are dropped and counted, for no request waits for a listener.
+	OnEvent func(Event)
+
 	// OnConflict is called, after the heal of a partition, for each session of
 	// which this member knows that changes accepted on the other side of it
 	// were lost (G4), and for each request whose changes came too late. It must

@@ -45,6 +45,12 @@
 // says so; those that exist go on. One that has no room for a copy says so, and
 // the next in rank is asked.
 //
+// # Events
+//
+// [Config.OnEvent] and [Config.OnConflict] are told by a goroutine of their own,
+// in order, with no lock held (events.go): a listener may do what it likes but
+// wait for Close, and no request waits for a listener.
+//
 // # What survives what
 //
 //	one member dies              everything
@@ -57,7 +63,7 @@
 // # Locks
 //
 // Complete, outer first: Session.mu → reborn.mu → Manager.births → entry.mu → link.mu → those of
-// package peer. shard.mu, timers.mu, restorer.mu, graves.mu, links.mu and Manager.mu are leaves. None is
+// package peer. shard.mu, timers.mu, restorer.mu, graves.mu, events.mu, links.mu and Manager.mu are leaves. None is
 // held across I/O or a call of the application; a request that waits for another
 // member holds none.
 package session

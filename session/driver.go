@@ -87,6 +87,7 @@ func (m *Manager) note(e *entry) {
 		e.moving = e.moving && e.machine.Copied() == 0
 	default:
 	}
+	m.remark(e, now, r.Version)
 	m.account(e, &r, now)
 	e.epoch, e.copies = r.Epoch, r.Copies
 	if now != e.role {
@@ -160,13 +161,13 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 			m.stats.late.Add(1)
 			m.log.Warn().Str("session", mark(e.id)).Strs("keys", c.Keys).
 				Msg("changes came too late: others have changed the same keys since; the request has failed")
-			m.timers.conflict(c)
+			m.events.conflict(c)
 			return
 		}
 		m.stats.conflicts.Add(1)
 		m.log.Warn().Str("session", mark(e.id)).Stringer("mine", a.Conflict.Mine.Epoch).Stringer("theirs", a.Conflict.Theirs.Epoch).
 			Strs("keys", c.Keys).Msg("session conflict: accepted changes are lost")
-		m.timers.conflict(c)
+		m.events.conflict(c)
 	case owner.Changed:
 		m.changed(e)
 	}

@@ -98,7 +98,7 @@ func ExampleSession() {
 		before := s.ID()
 		switch r.URL.Path {
 		case "/login": // a new id, which nobody can have planted
-			if err := s.Rotate(); err != nil {
+			if err := s.RenewID(0); err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
 				return
 			}

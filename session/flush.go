@@ -66,6 +66,10 @@ func (s *Session) create(changes owner.Changes) (applied bool, err error) {
 		m.table.drop(old)
 	}
 	s.e, s.call, s.isNew, s.ended = e, c, true, false
+	s.born, s.leftover, s.before, s.flushed = !joined, false, nil, nil
+	if joined {
+		s.before, s.idleBefore = e.record().Attrs, e.record().Expiry.Idle
+	}
 	r := e.record()
 	s.seen, s.version = r.Attrs, r.Version
 	return !joined, nil
@@ -89,6 +93,7 @@ func (m *Manager) found(changes owner.Changes) (*entry, *call) {
 	e := m.table.hold(newID())
 	c := m.newCall()
 	e.mu.Lock()
+	e.next = EventCreated
 	m.step(e, &owner.Event{Kind: owner.Create, Op: &c.op, Changes: changes, Expiry: owner.Expiry{
 		Idle: m.firstIdle.Milliseconds(), Access: now, End: now + m.lifetime.Milliseconds(),
 	}}, nil)
@@ -220,6 +225,7 @@ func (m *Manager) settle(ctx context.Context, s *Session, last bool) error {
 		ev.Kind, ev.Invalidate = owner.Return, s.ended
 		s.call = nil
 	}
+	s.sent(ev.Changes)
 	s.changes, s.idle, s.out = nil, 0, true
 	s.mu.Unlock()
 	changes := ev.Changes
@@ -243,6 +249,28 @@ func (m *Manager) giveUp(s *Session) {
 	s.mu.Unlock()
 	_ = m.submit(e, &owner.Event{Kind: owner.Return, Op: &c.op}) // without changes it fits
 	m.wait(c)
+}
+
+// sent notes what Rollback would have to take back. s.mu must be held.
+func (s *Session) sent(changes owner.Changes) {
+	s.idleSent = s.idleSent || s.idle != 0
+	for _, c := range changes {
+		if s.flushed == nil {
+			s.flushed = make(map[string]bool)
+		}
+		s.flushed[c.Key] = true
+	}
+}
+
+// undo returns the changes that take back what was flushed by this request. s.mu
+// must be held.
+func (s *Session) undo() owner.Changes {
+	var ch owner.Changes
+	for name := range s.flushed {
+		old, had := s.before.Get(name)
+		ch = append(ch, owner.Change{Key: name, Value: old, Removed: !had})
+	}
+	return ch
 }
 
 // keep has the request see what it has flushed, also if the session has gone to
@@ -401,7 +429,7 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 	}
 	var all owner.Changes
 	for _, a := range attrs {
-		if _, changed := s.changes[a.Key]; !changed {
+		if _, changed := s.changes[a.Key]; !changed && a.Key != leftoverKey {
 			all = append(all, owner.Change{Key: a.Key, Value: a.Value})
 		}
 	}
@@ -411,6 +439,7 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 		}
 	}
 	id, idle := s.rotate, s.idle
+	made := s.pending()
 	s.mu.Unlock()
 	size := 0
 	for _, c := range all {
@@ -430,7 +459,9 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 		x = owner.Expiry{Access: x.Access, Idle: m.idleTimeout.Milliseconds(), End: x.Access + m.lifetime.Milliseconds()}
 	}
 	e.mu.Lock()
+	e.next = EventRenewed
 	m.step(e, &owner.Event{Kind: owner.Create, Op: &c.op, Changes: all, Expiry: x}, nil)
+	m.events.tell(Event{Kind: EventRenewed, ID: id, Old: old.id, Version: 1})
 	m.step(e, &owner.Event{Kind: owner.Flush, Op: &c.op, Expiry: owner.Expiry{Access: x.Access}}, nil)
 	e.mu.Unlock()
 	a := m.wait(c)
@@ -444,12 +475,15 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 	s.mu.Lock()
 	s.take(id, &a.Result)
 	s.e, s.call, s.rotate, s.changes, s.idle, s.seen = e, c, "", nil, 0, e.record().Attrs
+	s.leftover = false
 	s.mu.Unlock()
 
-	_ = m.submit(old, &owner.Event{Kind: owner.Return, Op: &oldCall.op, Invalidate: true}) // without changes it fits
-	gone := m.wait(oldCall)
+	gone := m.retire(s, old, oldCall)
+	s.mu.Lock()
+	s.sent(made)
+	s.mu.Unlock()
 	m.table.drop(old)
-	if gone.Outcome != owner.Ended {
+	if gone.Outcome != owner.Ended && (s.grace == 0 || gone.Outcome != owner.Served) {
 		return errUnsafe
 	}
 	return ctx.Err()

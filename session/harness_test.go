@@ -345,7 +345,7 @@ func demo(w http.ResponseWriter, r *http.Request) {
 	case "/invalidate":
 		s.Invalidate()
 	case "/rotate":
-		if err := s.Rotate(); err != nil {
+		if err := s.RenewID(0); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}

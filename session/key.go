@@ -78,6 +78,19 @@ func (k Key[T]) Set(s *Session, v T) error {
 	return nil
 }
 
+// Pop returns the attribute's value as [Key.Get] does and removes it: for what is
+// to be shown once (a flash value), by the request after the one that set it. Of
+// requests at the same time each may get it, unless they are [Exclusive].
+//
+//nolint:ireturn // T is what the caller asked for
+func (k Key[T]) Pop(s *Session) (T, bool) {
+	v, ok := k.Get(s)
+	if ok {
+		k.Remove(s)
+	}
+	return v, ok
+}
+
 // Remove removes the attribute. It creates no session.
 func (k Key[T]) Remove(s *Session) { s.Remove(k.name) }
 

@@ -16,9 +16,9 @@ import (
 type timers struct {
 	wakeup chan struct{} // capacity one
 
-	mu        sync.Mutex // guards what follows; a leaf
-	promises  []promise
-	conflicts []Conflict
+	mu       sync.Mutex // guards what follows; a leaf
+	promises []promise
+	graces   []grace
 }
 
 // A promise is one that a session waits for the end of.
@@ -43,22 +43,6 @@ func (t *timers) wait(id string, p owner.Member, d time.Duration) {
 	t.promises = append(t.promises, promise{id, p, time.Now().Add(d)})
 	t.mu.Unlock()
 	t.wake()
-}
-
-func (t *timers) conflict(c Conflict) {
-	t.mu.Lock()
-	t.conflicts = append(t.conflicts, c)
-	t.mu.Unlock()
-	t.wake()
-}
-
-// told takes the conflicts that were not told of yet.
-func (t *timers) told() []Conflict {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all := t.conflicts
-	t.conflicts = nil
-	return all
 }
 
 // due takes the promises that are over at now, and returns when the next one is.
@@ -96,8 +80,7 @@ const (
 )
 
 // run does what no request does: it follows the membership, finds out who is lost,
-// waits for promises, and sweeps. What takes long is the restorer's. It is the
-// only caller of OnConflict.
+// waits for promises, and sweeps. What takes long is the restorer's.
 func (m *Manager) run(ctx context.Context) {
 	changed, unsubscribe := m.cluster.Subscribe()
 	defer unsubscribe()
@@ -116,11 +99,6 @@ func (m *Manager) run(ctx context.Context) {
 		}
 		next := m.lost()
 		m.restorer.settle()
-		for _, c := range m.timers.told() {
-			if m.onConflict != nil {
-				m.onConflict(c)
-			}
-		}
 		if now := time.Now(); !now.Before(sweep) {
 			sweep = now.Add(sweepPause)
 			if sweeper.step(m) {
@@ -142,7 +120,7 @@ func (m *Manager) urgent() (next time.Time) {
 	for _, p := range over {
 		m.tell(p.id, &owner.Event{Kind: owner.PromiseOver, Peer: p.p})
 	}
-	return earliest(next, at)
+	return earliest(next, earliest(at, m.endGraces()))
 }
 
 // earliest returns the earlier of two times, of which zero means never.

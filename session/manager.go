@@ -51,7 +51,7 @@ type Manager struct {
 	maxBytes       int
 	limits         limits
 	firstIdle      time.Duration
-	onConflict     func(Conflict)
+	rollback       bool // on a panic
 	now            func() time.Time
 	log            zerolog.Logger
 
@@ -68,6 +68,7 @@ type Manager struct {
 	stats     counters
 	timers    *timers
 	restorer  *restorer
+	events    *events
 	graves    graves
 	saidFull  atomic.Bool // the proxies were told that this member is full
 	births    sync.Mutex  // held while a session is made, so that no more are made than may be; before entry.mu
@@ -80,6 +81,9 @@ type Manager struct {
 	closing sync.Once          // of closed
 	stop    context.CancelFunc // ends run
 	running sync.WaitGroup     // run, and the restorer's
+	told    chan struct{}      // closed by Close when nothing more happens
+	toldAll sync.Once          // of told
+	telling sync.WaitGroup     // events.run
 
 	able   map[owner.Member]bool // run's own: who could hold copies when it last looked
 	listed map[peer.ID]listing   // run's own
@@ -115,14 +119,15 @@ func New(cfg Config) (*Manager, error) {
 		self: ownerMember(self), cluster: cfg.Cluster, codec: values, cookies: cfg.Codec, finder: finder,
 		param: cfg.Param, trustForwarded: cfg.TrustForwarded,
 		rewriting: cfg.URLRewriting, idleTimeout: cfg.IdleTimeout, lifetime: cfg.Lifetime, sweepInterval: cfg.SweepInterval, joinTimeout: cfg.JoinTimeout,
-		placement: cfg.Placement, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, onConflict: cfg.OnConflict, now: cfg.Now, log: cfg.Log,
+		placement: cfg.Placement, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, now: cfg.Now, log: cfg.Log,
 		template: http.Cookie{
 			Name: cfg.Cookie, Path: cfg.Path, Domain: cfg.Domain, HttpOnly: true, Secure: cfg.Secure,
 			SameSite: cfg.SameSite, Partitioned: cfg.Partitioned,
 		},
+		rollback: cfg.RollbackOnPanic, events: newEvents(cfg.OnEvent, cfg.OnConflict),
 		limits: newLimits(&cfg), firstIdle: cfg.FirstIdleTimeout,
 		ackTimeout: cfg.AckTimeout, reignBoot: reignBoot(self),
-		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(), closed: make(chan struct{}), listed: map[peer.ID]listing{},
+		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(), closed: make(chan struct{}), told: make(chan struct{}), listed: map[peer.ID]listing{},
 		works:     sync.Pool{New: func() any { return new(work) }},
 		scratches: sync.Pool{New: func() any { return new(cookie.Scratch) }},
 		bodies:    sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }},
@@ -141,6 +146,7 @@ func New(cfg Config) (*Manager, error) {
 	m.stop = stop
 	m.running.Go(func() { m.run(ctx) })
 	m.running.Go(func() { m.restorer.run(ctx) })
+	m.telling.Go(func() { m.events.run(m.told) })
 	return m, nil
 }
 
@@ -200,7 +206,10 @@ func (m *Manager) Close(ctx context.Context) error {
 	m.closing.Do(func() { close(m.closed) })
 	m.stop()
 	m.running.Wait()
-	return errors.Join(err, m.set.Close())
+	err = errors.Join(err, m.set.Close())
+	m.toldAll.Do(func() { close(m.told) })
+	m.telling.Wait()
+	return err
 }
 
 // enter counts a request in, or returns why it may not run.
@@ -261,6 +270,7 @@ type Stats struct {
 	Failed      uint64 // replies that could not be acknowledged
 	Forged      uint64 // references that looked signed and did not verify
 	Garbage     uint64 // messages that made no sense
+	Unheard     uint64 // events that were dropped, because Config.OnEvent or OnConflict did not keep up
 
 	Peer peer.Stats // of the connections to other members
 }
@@ -276,7 +286,7 @@ func (m *Manager) Stats() Stats {
 		Created: c.created.Load(), Ended: c.ended.Load(), Expired: c.expired.Load(), Lost: c.lost.Load(), Flagged: c.flagged.Load(),
 		Conflicts: c.conflicts.Load(), Late: c.late.Load(), Unprotected: c.unprotected.Load(), Flushes: c.flushes.Load(), Updates: c.updates.Load(),
 		Takes: c.takes.Load(), Grants: c.grants.Load(), Strikes: c.strikes.Load(), NotExecuted: c.notExecuted.Load(),
-		Failed: c.failed.Load(), Forged: c.forged.Load(), Garbage: c.garbage.Load(), Peer: m.set.Stats(),
+		Failed: c.failed.Load(), Forged: c.forged.Load(), Garbage: c.garbage.Load(), Unheard: m.events.overflown(), Peer: m.set.Stats(),
 	}
 }
 

@@ -30,8 +30,8 @@ const keepBody = 64 << 10
 // The cookie of the session is written if the client's does not say who holds
 // the session now. The path parameter is taken off the request's path.
 //
-// If next panics, what it changed before is flushed, and the panic goes on
-// (TC-8). OPTIONS * is answered here, for probes (PLUG-118).
+// If next panics, what it changed before is flushed, or taken back if
+// [Config.RollbackOnPanic] is set, and the panic goes on (TC-8). OPTIONS * is answered here, for probes (PLUG-118).
 func (m *Manager) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodOptions && r.RequestURI == "*" {
@@ -134,6 +134,7 @@ func (m *Manager) begin(r *http.Request) (s *Session, refusal string) {
 			m.stats.lost.Add(1)
 			m.log.Info().Str("session", mark(v.ID)).Str("primary", v.Primary).Str("secondary", v.Secondary).Msg("session lost")
 			s.lost = true
+			m.events.tell(Event{Kind: EventLost, ID: v.ID})
 			m.rejoin(s)
 			return s, ""
 		case owner.NotExecuted:
@@ -170,6 +171,8 @@ func (m *Manager) rejoin(s *Session) {
 // start gives the request a session that goes on.
 func (s *Session) start(e *entry, c *call, a *answer) {
 	s.e, s.call, s.seen, s.version = e, c, a.Attrs, a.Header.Version
+	s.before, s.idleBefore = a.Attrs, a.Expiry.Idle
+	_, s.leftover = a.Attrs.Get(leftoverKey)
 	if c.accessed > 0 {
 		s.accessed = time.UnixMilli(c.accessed)
 	}
@@ -208,6 +211,9 @@ func (m *Manager) serve(next http.Handler, w http.ResponseWriter, r *http.Reques
 			return
 		}
 		// A panic, which goes on; or Goexit.
+		if m.rollback {
+			s.Rollback()
+		}
 		if err := m.settle(ctx, s, true); err == nil && !res.committed && !res.hijacked {
 			m.stamp(w.Header(), r, s)
 		}
@@ -253,7 +259,7 @@ func (m *Manager) stamp(h http.Header, r *http.Request, s *Session) {
 	c := m.template
 	c.Secure = c.Secure || r.TLS != nil || m.trustForwarded && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 	switch {
-	case s.stale:
+	case s.stale, s.leftover: // a leftover's client has another cookie by now, or will
 		return
 	case s.ended:
 		if !s.ender || s.presented.ID == "" || s.fromPath {

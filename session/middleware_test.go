@@ -339,9 +339,9 @@ func TestLinks(t *testing.T) { // SESS-49, SESS-50
 	})
 }
 
-// A link that was made between Rotate and the flush leads to the session under
+// A link that was made between RenewID and the flush leads to the session under
 // its new id, also in a page that is too long to be held and changed.
-func TestLinkAfterRotate(t *testing.T) {
+func TestLinkAfterRenewID(t *testing.T) {
 	bubble(t, Config{Placement: Ring, URLRewriting: true}, "ab", func(t *testing.T, f *farm) {
 		f.use(func(w http.ResponseWriter, r *http.Request) {
 			s := FromContext(r.Context())
@@ -351,7 +351,7 @@ func TestLinkAfterRotate(t *testing.T) {
 			n, _ := counterKey.Get(s)
 			must(t, counterKey.Set(s, n+1))
 			if r.URL.Path == "/login" {
-				must(t, s.Rotate())
+				must(t, s.RenewID(0))
 			}
 			_, _ = fmt.Fprint(w, s.EncodeURL("x"), " ", n+1, strings.Repeat(" ", DefaultBuffer))
 		})
@@ -435,8 +435,8 @@ func TestStreaming(t *testing.T) { // I14
 			if err := counterKey.Set(s, n+10); err != nil {
 				t.Error(err)
 			}
-			if err := s.Rotate(); err == nil {
-				t.Error("Rotate after the head = nil")
+			if err := s.RenewID(0); err == nil {
+				t.Error("RenewID after the head = nil")
 			}
 			if err := s.Flush(r.Context()); err != nil {
 				t.Error(err)
@@ -499,8 +499,8 @@ func TestUpgrade(t *testing.T) { // I14
 		if got := w.Header()["Set-Cookie"]; len(got) != 1 {
 			t.Errorf("Set-Cookie = %q, want one for the head that the handler writes", got)
 		}
-		if err := s.Rotate(); err == nil { // the client would keep an id that is dead
-			t.Error("Rotate after Hijack = nil")
+		if err := s.RenewID(0); err == nil { // the client would keep an id that is dead
+			t.Error("RenewID after Hijack = nil")
 		}
 		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello")
 		_ = rw.Flush()

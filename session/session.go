@@ -36,27 +36,34 @@ type Session struct {
 	// a time and no lock is held while it waits.
 	flushing chan struct{}
 
-	mu       sync.Mutex // guards what follows; never held across I/O; before entry.mu
-	e        *entry     // nil if there is no session
-	call     *call      // this request's, at e
-	out      bool       // call was given something and has not answered
-	over     bool       // the handler's part has ended
-	seen     owner.Attrs
-	isNew    bool
-	lost     bool
-	ended    bool                    // invalidated, by this request or another
-	ender    bool                    // by this one
-	tooMany  bool                    // it was to have a session, and could have none
-	unrun    bool                    // and the handler that needs it has not run
-	begun    bool                    // the head of the reply has left, without what is new since
-	rotate   string                  // the new id, until the next flush
-	changes  map[string][]byte       // since the last flush; nil is a removal
-	accessed time.Time               // before this request
-	idle     time.Duration           // a new idle time-out since the last flush, or zero
-	acked    cookie.Value            // what the cookie may say; zero before the first flush
-	version  uint64                  // of the last flush
-	stale    bool                    // the client must go on with its old cookie, so that it is told that it lost something
-	linked   map[cookie.Value]string // as they stand in links that were handed out
+	mu         sync.Mutex // guards what follows; never held across I/O; before entry.mu
+	e          *entry     // nil if there is no session
+	call       *call      // this request's, at e
+	out        bool       // call was given something and has not answered
+	over       bool       // the handler's part has ended
+	seen       owner.Attrs
+	isNew      bool
+	lost       bool
+	ended      bool                    // invalidated, by this request or another
+	ender      bool                    // by this one
+	tooMany    bool                    // it was to have a session, and could have none
+	unrun      bool                    // and the handler that needs it has not run
+	begun      bool                    // the head of the reply has left, without what is new since
+	rotate     string                  // the new id, until the next flush
+	changes    map[string][]byte       // since the last flush; nil is a removal
+	born       bool                    // this request has made it
+	leftover   bool                    // it goes by an old id, for a grace
+	before     owner.Attrs             // what it was when this request began
+	idleBefore int64                   // likewise, in milliseconds
+	flushed    map[string]bool         // names of what this request has flushed
+	idleSent   bool                    // it has flushed a time-out, too
+	grace      time.Duration           // of the old id, with rotate
+	accessed   time.Time               // before this request
+	idle       time.Duration           // a new idle time-out since the last flush, or zero
+	acked      cookie.Value            // what the cookie may say; zero before the first flush
+	version    uint64                  // of the last flush
+	stale      bool                    // the client must go on with its old cookie, so that it is told that it lost something
+	linked     map[cookie.Value]string // as they stand in links that were handed out
 }
 
 var (
@@ -216,6 +223,7 @@ func (s *Session) Names() []string {
 	for name, raw := range s.changes {
 		names[name] = raw != nil
 	}
+	delete(names, leftoverKey)
 	maps.DeleteFunc(names, func(_ string, is bool) bool { return !is })
 	return slices.Sorted(maps.Keys(names))
 }
@@ -223,7 +231,7 @@ func (s *Session) Names() []string {
 // Has reports whether there is an attribute of that name, of whatever type.
 func (s *Session) Has(name string) bool {
 	_, ok := s.get(name)
-	return ok
+	return ok && name != leftoverKey
 }
 
 // Remove removes the attribute of that name. It creates no session.
@@ -240,12 +248,20 @@ func (s *Session) Clear() {
 	}
 }
 
-// Rotate gives the session a new id and keeps what is in it. The old id is dead
-// on all members when the reply leaves (H10). Call it when a client logs in or
-// out, so that nobody can have planted the id (session fixation). Without a
-// session it does nothing: there is no id that anybody knows. It fails once the
-// reply has begun, since the client could not be told of the new id.
-func (s *Session) Rotate() error {
+// RenewID gives the session a new id and keeps what is in it. Call it when a
+// client logs in, before anything is set that only it may have, so that nobody
+// can have planted the id (session fixation).
+//
+// The old id is dead on all members when the reply leaves (H10), or after grace,
+// at most a minute, for requests that the client has sent at the same time: until
+// then they find what was in the session before this request, not what it gains,
+// and what they change dies with the old id. Who has planted the id gets nothing
+// by it.
+//
+// Without a session RenewID does nothing: there is no id that anybody knows. It
+// fails once the reply has begun, since the client could not be told of the new
+// id.
+func (s *Session) RenewID(grace time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -254,10 +270,36 @@ func (s *Session) Rotate() error {
 	case s.e != nil && s.begun:
 		return errBegun
 	case s.e == nil || s.ended || s.rotate != "":
-		return nil // nothing to rotate (I07), or one new id for one reply (I04)
+		return nil // nothing to renew (I07), or one new id for one reply (I04)
 	}
-	s.rotate = newID()
+	s.rotate, s.grace = newID(), min(max(grace, 0), maxGrace)
 	return nil
+}
+
+// Rollback takes back all that this request has changed so far, also what was
+// flushed (TC-8): attributes and time-out are what they were when it began, and
+// what other requests have changed meanwhile stays unless it is the same
+// attribute. A session that this request has made ends. An id that it has
+// renewed stays new, and a session that it has invalidated and flushed stays
+// dead.
+func (s *Session) Rollback() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.e == nil || s.over || s.ended && s.call == nil {
+		return
+	}
+	s.changes, s.rotate, s.idle = nil, "", 0
+	if s.ended = s.born; s.born {
+		s.ender = true
+		return
+	}
+	s.ender = false
+	for _, c := range s.undo() {
+		s.change(c.Key, c.Value)
+	}
+	if s.idleSent {
+		s.idle = time.Duration(s.idleBefore) * time.Millisecond
+	}
 }
 
 // Invalidate ends the session. When the reply leaves, no member that can be
@@ -404,7 +446,7 @@ func (s *Session) set(name string, raw []byte) error {
 
 // remove is Remove. s.mu must be held.
 func (s *Session) remove(name string) {
-	if _, ok := s.lookup(name); ok && !s.over {
+	if _, ok := s.lookup(name); ok && !s.over && name != leftoverKey {
 		s.change(name, nil)
 	}
 }

@@ -241,7 +241,7 @@ func TestNoSessionWithoutNeed(t *testing.T) {
 			s.Remove("x")
 			s.Invalidate()
 			s.SetIdleTimeout(time.Minute)
-			must(t, s.Rotate())
+			must(t, s.RenewID(0))
 			if s.Exists() || s.ID() != "" || !s.IsNew() || s.Lost() || s.Primary() != "" || !s.Created().IsZero() || s.IdleTimeout() != 0 {
 				t.Error("there is a session")
 			}
@@ -401,7 +401,7 @@ func TestInvalidateStaysDead(t *testing.T) { // I05
 	})
 }
 
-func TestRotate(t *testing.T) { // H10, I04, gofiber#2606
+func TestRenewID(t *testing.T) { // H10, I04, gofiber#2606
 	bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
 		b := &browser{t: t}
 		first := b.count(f.nodes["a"], 1, "a!b")
@@ -413,8 +413,8 @@ func TestRotate(t *testing.T) { // H10, I04, gofiber#2606
 			for n := range 3 {
 				must(t, NewKey[int](fmt.Sprint("k", n)).Set(s, n))
 			}
-			must(t, s.Rotate())
-			must(t, s.Rotate())
+			must(t, s.RenewID(0))
+			must(t, s.RenewID(0))
 			if s.ID() == first.ID {
 				t.Error("ID is the old one")
 			}
@@ -437,14 +437,14 @@ func TestRotate(t *testing.T) { // H10, I04, gofiber#2606
 	})
 }
 
-func TestRotateOfASessionThatEnded(t *testing.T) { // I07
+func TestRenewIDOfASessionThatEnded(t *testing.T) { // I07
 	bubble(t, Config{}, "ab", func(t *testing.T, f *farm) {
 		b := &browser{t: t}
 		first := b.count(f.nodes["a"], 1, "")
 		other := &browser{t: t, value: b.value}
 		got := b.with(f.nodes["a"], func(s *Session) {
 			other.get(f.nodes["b"], "/invalidate")
-			must(t, s.Rotate())
+			must(t, s.RenewID(0))
 			must(t, NewKey[int]("user").Set(s, 1))
 		})
 		if got.code != http.StatusOK || got.ID == first.ID || got.Counter != 0 {

@@ -62,6 +62,7 @@ func (m *Manager) forget(e *entry) {
 	m.account(e, &owner.Record{}, nothing)
 	e.machine, e.role, e.buried = owner.Machine{}, nothing, 0
 	e.epoch, e.copies, e.astray, e.moving = owner.Epoch{}, nil, false, false
+	e.next = 0
 	m.weigh(e)
 }
 
@@ -88,6 +89,7 @@ func (m *Manager) expire(e *entry) bool {
 		return false
 	case e.role == primary:
 		m.stats.expired.Add(1)
+		e.next = EventExpired
 		m.step(e, &owner.Event{Kind: owner.Expire}, nil)
 	default:
 		m.forget(e)

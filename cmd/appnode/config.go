@@ -32,6 +32,7 @@ type config struct {
 
 	Cookie       string        `default:"JSESSIONID" placeholder:"NAME"         help:"Name of the session cookie."`
 	PathParam    string        `default:"jsessionid" placeholder:"NAME"         help:"Name of the path parameter that carries the session in rewritten links."`
+	Rollback     bool          `name:"rollback-on-panic"                        help:"Take back what a request has changed if its handler panics, instead of keeping what was set before."`
 	RewriteLinks bool          `default:"true" negatable:""                     help:"Put the session into links for clients without cookies."`
 	SecureCookie bool          `help:"Mark the session cookie Secure on plain connections too, as behind a proxy that speaks TLS."`
 	CookieDomain string        `placeholder:"DOMAIN"                            help:"Domain of the session cookie; without it, the host that set it."`

@@ -47,12 +47,13 @@ type basket struct {
 
 // app is the demo application: a counter, and ways to make a node fail.
 type app struct {
-	name    string
-	members func() []cluster.Member
-	ready   func() error
-	stop    <-chan struct{} // closed when the node stops: ends /stuck
-	log     zerolog.Logger
-	page    *template.Template
+	name     string
+	members  func() []cluster.Member
+	ready    func() error
+	stop     <-chan struct{} // closed when the node stops: ends /stuck
+	log      zerolog.Logger
+	rollback bool // what a request has changed whose handler panics
+	page     *template.Template
 }
 
 func (a *app) routes() (http.Handler, error) {
@@ -100,16 +101,20 @@ func noStore(next http.Handler) http.Handler {
 }
 
 // recovered answers 500 for a handler that panics, inside the session: what it
-// had set before is kept and copied (TC-8), and the proxy has an answer from this
+// had set before is kept and copied, or taken back if that is wanted (TC-8), and the proxy has an answer from this
 // node instead of a broken connection.
 func (a *app) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := session.FromContext(r.Context())
 		defer func() {
 			switch cause := recover(); cause {
 			case nil:
 			case http.ErrAbortHandler:
 				panic(cause)
 			default:
+				if a.rollback {
+					s.Rollback()
+				}
 				a.log.Error().Interface("panic", cause).Str("path", r.URL.Path).Bytes("stack", debug.Stack()).Msg("handler panicked")
 				a.fail(w, http.StatusInternalServerError, errors.New("the handler failed"))
 			}
@@ -294,7 +299,7 @@ func (a *app) invalidate(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *app) rotate(w http.ResponseWriter, r *http.Request) {
-	if err := session.FromContext(r.Context()).Rotate(); err != nil {
+	if err := session.FromContext(r.Context()).RenewID(0); err != nil {
 		a.fail(w, http.StatusInternalServerError, err)
 		return
 	}

@@ -77,6 +77,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	count("not_executed_total", "Requests refused before their handler ran.", s.NotExecuted)
 	count("failed_replies_total", "Replies that could not be acknowledged.", s.Failed)
 	count("forged_references_total", "Session references that looked signed and did not verify.", s.Forged)
+	count("events_dropped_total", "Events of sessions that a listener did not take in time.", s.Unheard)
 	count("replication_garbage_total", "Connections and messages on the replication port that were no replication.",
 		s.Garbage+s.Peer.Garbage+s.Peer.Refused)
 
