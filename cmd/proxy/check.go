@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/understudy-lb/understudy/proxy"
-	"github.com/understudy-lb/understudy/proxy/urimap"
+	"github.com/understudy-lb/understudy/proxy/properties"
 	"github.com/understudy-lb/understudy/proxy/worker"
 )
 
@@ -31,13 +31,13 @@ func (c *checkConfig) run(e env) error {
 	if err != nil && !isSyntax(err) {
 		return err
 	}
-	r.workers(file.Problems)
+	r.problems(file.Problems)
 	rules, err := c.read(file, variables(e.getenv))
 	if err != nil && !isSyntax(err) {
 		return err
 	}
 	if rules != nil {
-		r.rules(rules.Problems)
+		r.problems(rules.Problems)
 	}
 	if !r.failed {
 		// What is wrong between the files, or beyond their grammar.
@@ -70,9 +70,8 @@ func (c *checkConfig) run(e env) error {
 
 // isSyntax reports whether err is that of a file that was read and is wrong.
 func isSyntax(err error) bool {
-	_, inWorkers := errors.AsType[*worker.SyntaxError](err)
-	_, inRules := errors.AsType[*urimap.SyntaxError](err)
-	return inWorkers || inRules
+	_, ok := errors.AsType[*properties.SyntaxError](err)
+	return ok
 }
 
 // A report is what check prints.
@@ -88,26 +87,10 @@ func (r *report) printf(format string, args ...any) {
 	}
 }
 
-func (r *report) workers(problems []worker.Problem) {
-	for _, p := range problems {
-		r.problem(p.File, p.Line, p.Severity == worker.Error, p.Text)
+func (r *report) problems(all []properties.Problem) {
+	for _, p := range all {
+		isError := p.Severity == properties.Error
+		r.warned, r.failed = r.warned || !isError, r.failed || isError
+		r.printf("%s: %v: %s\n", p.Place(), p.Severity, p.Text)
 	}
-}
-
-func (r *report) rules(problems []urimap.Problem) {
-	for _, p := range problems {
-		r.problem(p.File, p.Line, p.Severity == urimap.Error, p.Text)
-	}
-}
-
-func (r *report) problem(file string, line int, isError bool, text string) {
-	severity := "warning"
-	if isError {
-		severity = "error"
-	}
-	r.warned, r.failed = r.warned || !isError, r.failed || isError
-	if line > 0 {
-		file = fmt.Sprintf("%s:%d", file, line)
-	}
-	r.printf("%s: %s: %s\n", file, severity, text)
 }

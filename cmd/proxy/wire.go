@@ -23,6 +23,7 @@ import (
 	"github.com/understudy-lb/understudy/proxy"
 	"github.com/understudy-lb/understudy/proxy/accesslog"
 	"github.com/understudy-lb/understudy/proxy/frontend"
+	"github.com/understudy-lb/understudy/proxy/properties"
 	"github.com/understudy-lb/understudy/proxy/status"
 	"github.com/understudy-lb/understudy/proxy/urimap"
 	"github.com/understudy-lb/understudy/proxy/worker"
@@ -118,9 +119,7 @@ func (s *server) readFiles(e env) (*worker.File, *urimap.Map, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, p := range file.Problems {
-		s.log.Warn().Str("file", p.File).Int("line", p.Line).Msg(p.Text)
-	}
+	s.warn(file.Problems)
 	if name := s.cfg.Newcomers; name != "" && !slices.ContainsFunc(file.LBs, func(lb *worker.LB) bool { return lb.Name == name }) {
 		return nil, nil, fmt.Errorf("--newcomers: %s: worker.list has no worker %q of type lb", file.Name, name)
 	}
@@ -128,10 +127,15 @@ func (s *server) readFiles(e env) (*worker.File, *urimap.Map, error) {
 	if err != nil || rules == nil {
 		return file, nil, err
 	}
-	for _, p := range rules.Problems {
+	s.warn(rules.Problems)
+	return file, rules, nil
+}
+
+// warn logs the warnings of a file that has no errors.
+func (s *server) warn(problems []properties.Problem) {
+	for _, p := range problems {
 		s.log.Warn().Str("file", p.File).Int("line", p.Line).Msg(p.Text)
 	}
-	return file, rules, nil
 }
 
 // close undoes the start.

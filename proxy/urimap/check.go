@@ -1,6 +1,10 @@
 package urimap
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/understudy-lb/understudy/proxy/properties"
+)
 
 // check warns of rules that do not do what they seem to.
 func (p *parser) check() {
@@ -27,12 +31,12 @@ func (p *parser) check() {
 			continue
 		}
 		if first := firsts[kindOf(r)]; first != nil {
-			p.warnRule(r, "%s has no effect, because %s has the same pattern and comes first", show(r.Pattern), first.where())
+			p.warnRule(r, "%s has no effect, because %s has the same pattern and comes first", properties.Show(r.Pattern), first.where())
 			continue
 		}
 		firsts[kindOf(r)] = r
 		if why := unmatchable(r.Pattern); why != "" {
-			p.warnRule(r, "%s can never match: %s", show(r.Pattern), why)
+			p.warnRule(r, "%s can never match: %s", properties.Show(r.Pattern), why)
 		}
 		p.worker(r, used)
 	}
@@ -73,7 +77,7 @@ func (p *parser) worker(r *Rule, used map[string]bool) {
 		return
 	case r.Exclude:
 		if r.Worker != everyWorker && !used[r.Worker] {
-			p.warnRule(r, "excludes nothing: no rule maps to worker %s%s", quote(r.Worker), p.like(r.Worker))
+			p.warnRule(r, "excludes nothing: no rule maps to worker %s%s", properties.Quote(r.Worker), p.like(r.Worker))
 		}
 		return
 	case r.Worker == everyWorker:
@@ -86,9 +90,9 @@ func (p *parser) worker(r *Rule, used map[string]bool) {
 	case w != nil:
 		p.fit(r, w)
 	case p.members[r.Worker]:
-		p.warnRule(r, "worker %s is a member of a balancer and not in worker.list; its requests get 500", quote(r.Worker))
+		p.warnRule(r, "worker %s is a member of a balancer and not in worker.list; its requests get 500", properties.Quote(r.Worker))
 	default:
-		p.warnRule(r, "no worker %s in worker.list%s; its requests get 500", quote(r.Worker), p.like(r.Worker))
+		p.warnRule(r, "no worker %s in worker.list%s; its requests get 500", properties.Quote(r.Worker), p.like(r.Worker))
 	}
 }
 
@@ -96,7 +100,7 @@ func (p *parser) worker(r *Rule, used map[string]bool) {
 func (p *parser) like(name string) string {
 	for i := range p.cfg.Workers {
 		if w := p.cfg.Workers[i].Name; w != name && strings.EqualFold(w, name) {
-			return "; there is " + quote(w)
+			return "; there is " + properties.Quote(w)
 		}
 	}
 	return ""
@@ -104,5 +108,5 @@ func (p *parser) like(name string) string {
 
 // where returns where a rule stands, for messages about another one.
 func (r *Rule) where() string {
-	return Problem{File: r.File, Line: r.Line, Text: show(r.Text)}.String()
+	return properties.Problem{File: r.File, Line: r.Line, Text: properties.Show(r.Text)}.String()
 }

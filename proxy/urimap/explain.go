@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/understudy-lb/understudy/proxy/properties"
 )
 
 // An Explanation tells how a path came to its [Match].
@@ -131,10 +133,10 @@ func (r *Reading) exclude(m *Map, path []byte, first *Rule) {
 		case !s.Matches:
 			s.Why = "does not exclude"
 		case rule.Worker != first.Worker && rule.Worker != everyWorker:
-			s.Why = "matches, but excludes from worker " + show(rule.Worker) + " only"
+			s.Why = "matches, but excludes from worker " + properties.Show(rule.Worker) + " only"
 		default:
 			s.Decides = r.Match.Rule == rule
-			s.Why = "excludes from worker " + show(first.Worker)
+			s.Why = "excludes from worker " + properties.Show(first.Worker)
 		}
 		r.Steps = append(r.Steps, s)
 	}
@@ -161,11 +163,11 @@ func (e Explanation) String() string {
 	for _, r := range e.Readings {
 		switch r.Normal {
 		case "":
-			fmt.Fprintf(&b, "%s goes above the root\n", show(e.Path))
+			fmt.Fprintf(&b, "%s goes above the root\n", properties.Show(e.Path))
 		case e.Path:
-			fmt.Fprintf(&b, "%s is in normal form\n", show(e.Path))
+			fmt.Fprintf(&b, "%s is in normal form\n", properties.Show(e.Path))
 		default:
-			fmt.Fprintf(&b, "%s is compared as %s\n", show(e.Path), show(r.Normal))
+			fmt.Fprintf(&b, "%s is compared as %s\n", properties.Show(e.Path), properties.Show(r.Normal))
 		}
 		for _, s := range r.Steps {
 			fmt.Fprintf(&b, "  %s:%d: %s: %s\n", s.Rule.File, s.Rule.Line, s.Rule, s.Why)
@@ -173,9 +175,9 @@ func (e Explanation) String() string {
 	}
 	switch e.Match.Outcome {
 	case Mapped:
-		fmt.Fprintf(&b, "%s: worker %s%s\n", show(e.Path), e.Match.Worker, e.Match.Rule.Extensions.String())
+		fmt.Fprintf(&b, "%s: worker %s%s\n", properties.Show(e.Path), e.Match.Worker, e.Match.Rule.Extensions.String())
 	default:
-		fmt.Fprintf(&b, "%s: %d, %s\n", show(e.Path), e.Match.Outcome.Status(), e.Match.Outcome)
+		fmt.Fprintf(&b, "%s: %d, %s\n", properties.Show(e.Path), e.Match.Outcome.Status(), e.Match.Outcome)
 	}
 	return b.String()
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/understudy-lb/understudy/proxy/properties"
 )
 
 // Extensions are what a rule sets for its requests, behind the worker's name
@@ -91,7 +93,7 @@ func (p *parser) value(r *Rule, value string) {
 		kind := kindOf(name)
 		switch {
 		case !kind.known:
-			p.warnRule(r, "unknown extension %s, it is ignored", quote(text))
+			p.warnRule(r, "unknown extension %s, it is ignored", properties.Quote(text))
 			continue
 		case !ok:
 			p.warnRule(r, "extension %s has no '=', it is ignored", name)
@@ -123,7 +125,7 @@ func (p *parser) value(r *Rule, value string) {
 
 // trim strips blanks of a part of a value, and warns if there were any.
 func (p *parser) trim(r *Rule, part string) string {
-	text := strings.Trim(part, blanks)
+	text := strings.Trim(part, properties.Blanks)
 	if text != part {
 		p.warnRule(r, "blanks around ';' belong to the names beside it in mod_jk; here they are ignored")
 	}
@@ -132,7 +134,7 @@ func (p *parser) trim(r *Rule, part string) string {
 
 // isExtension reports whether a part of a value is an extension of its own.
 func isExtension(part string) bool {
-	name, _, ok := strings.Cut(strings.Trim(part, blanks), "=")
+	name, _, ok := strings.Cut(strings.Trim(part, properties.Blanks), "=")
 	return ok && kindOf(name).known
 }
 
@@ -172,11 +174,11 @@ func (p *parser) extension(r *Rule, name, arg string) {
 	}
 }
 
-// atoi reads a number as C's atoi does: blanks, a sign and digits. It returns what
+// atoi reads a number as C's atoi does: properties.Blanks, a sign and digits. It returns what
 // stands behind them. Without digits it is zero; beyond 32 bits it is the nearest
 // number of 32 bits, where C leaves it open.
 func atoi(s string) (n int, rest string) {
-	s = strings.TrimLeft(s, blanks)
+	s = strings.TrimLeft(s, properties.Blanks)
 	digits := strings.TrimPrefix(s, "-")
 	negative := digits != s
 	if !negative {
@@ -195,8 +197,8 @@ func atoi(s string) (n int, rest string) {
 // integer reads a number, and warns if it is none.
 func (p *parser) integer(r *Rule, name, arg string) int {
 	n, rest := atoi(arg)
-	if rest != "" || strings.Trim(arg, blanks+"+-") == "" {
-		p.warnRule(r, "%s: %s is not a number; mod_jk makes it %d", name, quote(arg), n)
+	if rest != "" || strings.Trim(arg, properties.Blanks+"+-") == "" {
+		p.warnRule(r, "%s: %s is not a number; mod_jk makes it %d", name, properties.Quote(arg), n)
 	}
 	return n
 }
@@ -205,7 +207,7 @@ func (p *parser) integer(r *Rule, name, arg string) int {
 func (p *parser) flag(r *Rule, name, arg string) bool {
 	n, _ := atoi(arg)
 	if arg != "0" && arg != "1" {
-		p.warnRule(r, "%s: %s is neither 0 nor 1; mod_jk makes it %d", name, quote(arg), n)
+		p.warnRule(r, "%s: %s is neither 0 nor 1; mod_jk makes it %d", name, properties.Quote(arg), n)
 	}
 	return n != 0
 }
@@ -222,7 +224,7 @@ func (p *parser) statuses(r *Rule, name, arg string) []StatusRule {
 		n, rest := atoi(e)
 		rule := StatusRule{Status: max(n, -n), Soft: n < 0}
 		if rest != "" || rule.Status < 100 || rule.Status > 999 {
-			p.warnRule(r, "%s: %s is not a status; mod_jk makes it %d", name, quote(e), n)
+			p.warnRule(r, "%s: %s is not a status; mod_jk makes it %d", name, properties.Quote(e), n)
 		}
 		all = append(all, rule)
 	}
@@ -262,7 +264,7 @@ func (p *parser) disjoint(r *Rule) {
 				again = again || slices.Contains(l, m)
 			}
 			if again {
-				p.warnRule(r, "%s: member %s is named again; of active, disabled and stopped the last counts", name, quote(m))
+				p.warnRule(r, "%s: member %s is named again; of active, disabled and stopped the last counts", name, properties.Quote(m))
 				continue
 			}
 			kept = append(kept, m)
@@ -290,7 +292,7 @@ func (p *parser) fit(r *Rule, w *Worker) {
 	if !w.Balancer {
 		for _, f := range e.fields() {
 			if f.set && kindOf(f.name).lb {
-				p.warnRule(r, "%s: has no effect, because worker %s is no balancer", f.name, quote(w.Name))
+				p.warnRule(r, "%s: has no effect, because worker %s is no balancer", f.name, properties.Quote(w.Name))
 			}
 		}
 		e.Active, e.Disabled, e.Stopped = nil, nil, nil
@@ -300,7 +302,7 @@ func (p *parser) fit(r *Rule, w *Worker) {
 	for _, l := range [][]string{e.Active, e.Disabled, e.Stopped} {
 		for _, m := range l {
 			if !slices.Contains(w.Members, m) {
-				p.warnRule(r, "balancer %s has no member %s (the names of workers count, not their routes)", quote(w.Name), quote(m))
+				p.warnRule(r, "balancer %s has no member %s (the names of workers count, not their routes)", properties.Quote(w.Name), properties.Quote(m))
 			}
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/understudy-lb/understudy/proxy/properties"
 )
 
 // slow is the obvious matcher: mod_jk.md 5.2 to 5.5 step by step, with regular
@@ -316,7 +318,7 @@ func FuzzParse(f *testing.F) {
 		m, err := Parse("f", strings.NewReader(text), cfg)
 		bad := 0
 		for _, p := range m.Problems {
-			if p.Severity == Error {
+			if p.Severity == properties.Error {
 				bad++
 			}
 			if s := p.String(); !strings.Contains(s, ":") || strings.ContainsAny(s, "\n\x00") {
@@ -348,7 +350,7 @@ func writeAndRead(t *testing.T, m *Map, cfg Config) {
 		s := r.String()
 		key, _, _ := strings.Cut(s, "=")
 		if r.Source == FromMount || seen[key] || r.Worker == "" || strings.ContainsAny(r.Pattern, "|=") || strings.Contains(s, "$(") ||
-			strings.ContainsAny(s, "#\x00\n\r\v\f\t ") || len(s) > maxLine/2 {
+			strings.ContainsAny(s, "#\x00\n\r\v\f\t ") || len(s) > properties.MaxLine/2 {
 			continue
 		}
 		seen[key] = true

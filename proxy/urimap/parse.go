@@ -5,12 +5,14 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/understudy-lb/understudy/proxy/properties"
 )
 
 // Parse reads a uriworkermap.properties from r. Name stands in problems.
 //
 // The Map is never nil and holds the rules that are good, also when the error,
-// then a [*SyntaxError], says that it must not be used. Parse reads on after a
+// then a [*properties.SyntaxError], says that it must not be used. Parse reads on after a
 // mistake, so that the operator sees all of them at once.
 func Parse(name string, r io.Reader, cfg Config) (*Map, error) {
 	p := parser{
@@ -25,8 +27,8 @@ func Parse(name string, r io.Reader, cfg Config) (*Map, error) {
 	p.sort()
 	p.check()
 	p.index()
-	p.m.Problems = sortProblems(p.m.Problems)
-	return p.m, errorOf(p.m.Problems)
+	p.m.Problems = p.problems.Sorted()
+	return p.m, p.problems.Err()
 }
 
 // know notes which workers there are.
@@ -59,14 +61,14 @@ func (p *parser) rules(prop *property) {
 	path, exclude := strings.CutPrefix(path, "!")
 	switch {
 	case strings.HasPrefix(path, "*"):
-		p.warn(prop.line, "%s: mod_jk refuses a pattern without '/' at its start; it is read as %s", show(prop.key), show("/"+path))
+		p.warn(prop.line, "%s: mod_jk refuses a pattern without '/' at its start; it is read as %s", properties.Show(prop.key), properties.Show("/"+path))
 		path = "/" + path
 	case exclude && strings.HasPrefix(path, "-"):
-		p.warn(prop.line, "%s: '-' must stand before '!', so this is no rule", show(prop.key))
+		p.warn(prop.line, "%s: '-' must stand before '!', so this is no rule", properties.Show(prop.key))
 		return
 	case !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "|"):
 		if !prop.used {
-			p.warn(prop.line, "%s: does not begin with '/', so this is no rule, and nothing uses it as a variable", show(prop.key))
+			p.warn(prop.line, "%s: does not begin with '/', so this is no rule, and nothing uses it as a variable", properties.Show(prop.key))
 		}
 		return
 	}
@@ -82,7 +84,7 @@ func (p *parser) rules(prop *property) {
 	}
 	for _, pattern := range patterns {
 		if !strings.HasPrefix(pattern, "/") {
-			p.warnRule(&rule, "%s does not begin with '/', so this half is no rule", quote(pattern))
+			p.warnRule(&rule, "%s does not begin with '/', so this half is no rule", properties.Quote(pattern))
 			continue
 		}
 		rule.Pattern = pattern
@@ -100,11 +102,11 @@ func (p *parser) mount() {
 			r.Pattern, r.Disabled = strings.CutPrefix(text, "-")
 			r.Pattern, r.Exclude = strings.CutPrefix(r.Pattern, "!")
 			if !strings.HasPrefix(r.Pattern, "/") {
-				p.problem(Problem{File: m.File, Line: m.Line}, "worker.%s.mount: %s does not begin with '/', so it is no rule", m.Worker, quote(text))
+				p.problems.Add(properties.Warning, m.File, m.Line, "worker.%s.mount: %s does not begin with '/', so it is no rule", m.Worker, properties.Quote(text))
 				continue
 			}
 			if strings.Contains(r.Pattern, "|") {
-				p.problem(Problem{File: m.File, Line: m.Line}, "worker.%s.mount: %s: '|' is a character like others here", m.Worker, quote(text))
+				p.problems.Add(properties.Warning, m.File, m.Line, "worker.%s.mount: %s: '|' is a character like others here", m.Worker, properties.Quote(text))
 			}
 			if !p.add(r) {
 				return
@@ -116,7 +118,7 @@ func (p *parser) mount() {
 // add adds a rule, and reports whether there is room for more.
 func (p *parser) add(r Rule) bool {
 	if len(p.m.Rules) >= maxRules {
-		p.problem(Problem{File: r.File, Line: r.Line, Severity: Error}, "more than %d rules", maxRules)
+		p.problems.Add(properties.Error, r.File, r.Line, "more than %d rules", maxRules)
 		return false
 	}
 	r.glob = newGlob(r.Pattern)

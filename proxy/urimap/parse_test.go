@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/understudy-lb/understudy/proxy/properties"
 )
 
 // wantProblems checks all problems of a map.
@@ -55,7 +57,7 @@ func TestRules(t *testing.T) {
 		want     []string // rules in the order of the table
 		problems []string // without the file's name
 	}{{
-		name: "blanks, CRLF and tabs (10.6)",
+		name: "properties.Blanks, CRLF and tabs (10.6)",
 		text: "  /*\t= lb \r\n\t/a|/* =w# comment\r\n",
 		want: []string{"/a/*=w", "/a=w", "/*=lb"},
 		problems: []string{
@@ -67,7 +69,7 @@ func TestRules(t *testing.T) {
 		want: []string{"/y=w"},
 		problems: []string{
 			"1: no pattern before '=': the line is ignored",
-			"2: /x: no worker, so the line is ignored",
+			"2: /x: no value, so the line is ignored; nothing can be set to the empty string",
 			`3: no '=' in "not a rule": the line is ignored`,
 		},
 	}, {
@@ -276,7 +278,7 @@ func TestRules(t *testing.T) {
 
 // TestLongLine: mod_jk reads the tail of a long line as the next one.
 func TestLongLine(t *testing.T) {
-	m := parse(t, "/a="+strings.Repeat("w", maxLine-3)+"/b=x\n/c=y\n", Config{})
+	m := parse(t, "/a="+strings.Repeat("w", properties.MaxLine-3)+"/b=x\n/c=y\n", Config{})
 	wantProblems(t, m, "uriworkermap.properties:1: longer than 8191 bytes: what follows is read as another line")
 	for path, line := range map[string]int{"/b": 1, "/c": 2} {
 		if r, ok := m.Match([]byte(path), nil); !ok || r.Rule.Line != line {
@@ -336,7 +338,7 @@ func TestErrors(t *testing.T) {
 		want: "uriworkermap.properties:2: worker.list: belongs into workers.properties; mod_jk refuses all rules if it does not know the directive (and 1 more)",
 	}, {
 		name: "a file without end",
-		text: "/a=w\n" + strings.Repeat(strings.Repeat("#", 99)+"\n", maxFile/100+1),
+		text: "/a=w\n" + strings.Repeat(strings.Repeat("#", 99)+"\n", properties.MaxFile/100+1),
 		want: "uriworkermap.properties: the file is larger than 1048576 bytes",
 	}, {
 		name: "variables that grow",
@@ -346,7 +348,7 @@ func TestErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m, err := Parse("uriworkermap.properties", strings.NewReader(tt.text), Config{})
-			if _, ok := errors.AsType[*SyntaxError](err); !ok || err.Error() != tt.want {
+			if _, ok := errors.AsType[*properties.SyntaxError](err); !ok || err.Error() != tt.want {
 				t.Errorf("Parse = %v, want %s", err, tt.want)
 			}
 			if got := result(m, "/a"); got != "w" {
@@ -358,8 +360,8 @@ func TestErrors(t *testing.T) {
 
 // TestManyProblems: errors are kept when there is no room for more warnings.
 func TestManyProblems(t *testing.T) {
-	m, err := Parse("f", strings.NewReader(strings.Repeat("x\n", 2*maxProblems)+"worker.x=1\n"), Config{})
-	if err == nil || len(m.Problems) != maxProblems {
-		t.Errorf("Parse = %v with %d problems, want an error and %d", err, len(m.Problems), maxProblems)
+	m, err := Parse("f", strings.NewReader(strings.Repeat("x\n", 2*properties.MaxProblems)+"worker.x=1\n"), Config{})
+	if err == nil || len(m.Problems) != properties.MaxProblems {
+		t.Errorf("Parse = %v with %d problems, want an error and %d", err, len(m.Problems), properties.MaxProblems)
 	}
 }

@@ -1,5 +1,7 @@
 package urimap
 
+import "github.com/understudy-lb/understudy/proxy/properties"
+
 // Config says how [Parse] reads a uriworkermap.properties. Its zero value is
 // usable.
 type Config struct {
@@ -117,8 +119,8 @@ type Match struct {
 // any more, so it is safe for concurrent use; its fields are for reading.
 type Map struct {
 	Name     string
-	Rules    []*Rule   // in the order in which they are tried, exclusions and disabled ones among them
-	Problems []Problem // by line
+	Rules    []*Rule              // in the order in which they are tried, exclusions and disabled ones among them
+	Problems []properties.Problem // by file and line
 
 	encodedSlashes bool
 	rejectUnsafe   bool

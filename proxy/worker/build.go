@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/understudy-lb/understudy/proxy/properties"
 )
 
 // named is everything the file says of one worker.
@@ -27,7 +29,7 @@ func (p *parser) group() {
 		}
 		if dot < 0 {
 			if rest != "list" && rest != "maintain" {
-				p.warn(prop.line, "%s: has no effect, the name of a worker is missing", show(prop.key))
+				p.warn(prop.line, "%s: has no effect, the name of a worker is missing", properties.Show(prop.key))
 			}
 			continue
 		}
@@ -63,7 +65,7 @@ func (p *parser) build() {
 	seen := map[string]bool{}
 	for _, e := range list.elements() {
 		if seen[e.value] {
-			p.warn(e.line, "worker.list: %s stands there twice", show(e.value))
+			p.warn(e.line, "worker.list: %s stands there twice", properties.Show(e.value))
 			continue
 		}
 		seen[e.value] = true
@@ -99,7 +101,7 @@ type usage struct {
 func (p *parser) typeOf(use usage) Type {
 	s := section{parser: p, prefix: "worker." + use.name + "."}
 	if len(use.name) > maxString {
-		p.fail(use.line, "%s: the name %s has %d bytes, want at most %d", use.by, quote(use.name), len(use.name), maxString)
+		p.fail(use.line, "%s: the name %s has %d bytes, want at most %d", use.by, properties.Quote(use.name), len(use.name), maxString)
 	}
 	t, where := TypeAJP13, s.get("type")
 	if where != nil {
@@ -109,20 +111,20 @@ func (p *parser) typeOf(use usage) Type {
 	w := p.workers[use.name]
 	switch {
 	case !known:
-		p.fail(where.line, "%s: unknown type %s", show(where.origin), quote(where.value))
+		p.fail(where.line, "%s: unknown type %s", properties.Show(where.origin), properties.Quote(where.value))
 	case t.Supported():
 	case where != nil:
-		p.fail(where.line, "%s: type=%s is not supported yet", show(where.origin), t)
+		p.fail(where.line, "%s: type=%s is not supported yet", properties.Show(where.origin), t)
 	case w != nil:
-		p.fail(w.line, "worker.%s.type: it is missing, which means ajp13, and type=ajp13 is not supported yet", show(use.name))
+		p.fail(w.line, "worker.%s.type: it is missing, which means ajp13, and type=ajp13 is not supported yet", properties.Show(use.name))
 	default:
-		p.fail(use.line, "%s: no worker %s%s (a name without directives means type=ajp13, which is not supported yet)", use.by, quote(use.name), p.otherCase(use.name))
+		p.fail(use.line, "%s: no worker %s%s (a name without directives means type=ajp13, which is not supported yet)", use.by, properties.Quote(use.name), p.otherCase(use.name))
 	}
 	if t == TypeAJP14 && s.get("secretkey") == nil {
-		p.fail(where.line, "worker.%s.secretkey: type=ajp14 needs it", show(use.name))
+		p.fail(where.line, "worker.%s.secretkey: type=ajp14 needs it", properties.Show(use.name))
 	}
 	if w == nil && t.Supported() {
-		p.warn(use.line, "%s: no worker %s: it has no directives, so it is an ajp13 worker at localhost:8009%s", use.by, quote(use.name), p.otherCase(use.name))
+		p.warn(use.line, "%s: no worker %s: it has no directives, so it is an ajp13 worker at localhost:8009%s", use.by, properties.Quote(use.name), p.otherCase(use.name))
 	}
 	return t
 }
@@ -131,7 +133,7 @@ func (p *parser) typeOf(use usage) Type {
 // case only.
 func (p *parser) otherCase(name string) string {
 	if other := p.folded[strings.ToLower(name)]; other != "" && other != name {
-		return ", but there is " + quote(other)
+		return ", but there is " + properties.Quote(other)
 	}
 	return ""
 }
@@ -210,18 +212,18 @@ func (s *section) members(lb *LB) {
 	seen := map[string]int{}
 	for _, e := range elements {
 		if seen[e.value] != 0 {
-			s.fail(e.line, "%s: %s stands there twice", show(key), show(e.value))
+			s.fail(e.line, "%s: %s stands there twice", properties.Show(key), properties.Show(e.value))
 			continue
 		}
 		seen[e.value] = e.line
 		if s.built++; s.built > maxMembers {
-			s.fail(e.line, "%s: more than %d members in all balancers", show(key), maxMembers)
+			s.fail(e.line, "%s: more than %d members in all balancers", properties.Show(key), maxMembers)
 			break
 		}
 		use := usage{name: e.value, line: e.line, by: key}
 		t := s.typeOf(use)
 		if t == TypeLB || t == TypeStatus {
-			s.fail(e.line, "%s: %s has type=%s and cannot be a member", show(key), show(e.value), t)
+			s.fail(e.line, "%s: %s has type=%s and cannot be a member", properties.Show(key), properties.Show(e.value), t)
 			s.use(use, asListed)
 			continue
 		}
@@ -245,7 +247,7 @@ func (s *section) routes(lb *LB) {
 			if prop := s.props["worker."+m.Name+".route"]; prop != nil {
 				line = prop.line
 			}
-			s.fail(line, "worker.%s.route: %s is the route of %s too", show(m.Name), quote(m.Route), show(other))
+			s.fail(line, "worker.%s.route: %s is the route of %s too", properties.Show(m.Name), properties.Quote(m.Route), properties.Show(other))
 		}
 		byRoute[m.Route] = m.Name
 	}
@@ -253,7 +255,7 @@ func (s *section) routes(lb *LB) {
 		m := &lb.Members[i]
 		if _, ok := byRoute[m.Redirect]; !ok && m.Redirect != "" {
 			prop := s.props["worker."+m.Name+".redirect"]
-			s.warn(prop.line, "%s: no member of %s has the route %s (a redirect names a route, not a worker)", show(prop.origin), show(lb.Name), quote(m.Redirect))
+			s.warn(prop.line, "%s: no member of %s has the route %s (a redirect names a route, not a worker)", properties.Show(prop.origin), properties.Show(lb.Name), properties.Quote(m.Redirect))
 		}
 	}
 }
@@ -266,7 +268,7 @@ func (s *section) attempts(lb *LB) {
 	}
 	n := float64(worst) * float64(min(lb.LBRetries, len(lb.Members))) * float64(lb.Retries)
 	if n > 16 {
-		s.warn(lb.Line, "worker.%s.retries: rounds, members and tries multiply: one request may be sent %.0f times", show(lb.Name), n)
+		s.warn(lb.Line, "worker.%s.retries: rounds, members and tries multiply: one request may be sent %.0f times", properties.Show(lb.Name), n)
 	}
 }
 
@@ -308,7 +310,7 @@ func (s *section) address(m *Member) {
 	if s.strict {
 		for _, name := range []string{"host", "port"} {
 			if s.get(name) == nil {
-				s.fail(m.Line, "worker.%s.%s: it is missing, and type=http has no default for it", show(m.Name), name)
+				s.fail(m.Line, "worker.%s.%s: it is missing, and type=http has no default for it", properties.Show(m.Name), name)
 			}
 		}
 	}
@@ -320,10 +322,10 @@ func (s *section) address(m *Member) {
 	switch prop := s.get("port"); {
 	case prop == nil:
 	case m.Port < 0 || m.Port > 65535:
-		s.complain(prop, quote(prop.value)+" is not a port", "an unusable worker")
+		s.complain(prop, properties.Quote(prop.value)+" is not a port", "an unusable worker")
 		m.Port = 0
 	case m.Port == 0:
-		s.warn(prop.line, "%s: 0 means that the worker is never used", show(prop.origin))
+		s.warn(prop.line, "%s: 0 means that the worker is never used", properties.Show(prop.origin))
 	}
 	m.Source = s.text("source", "")
 	m.PreferIPv6 = s.boolean("prefer_ipv6", false)
@@ -351,7 +353,7 @@ func checkHost(host string) error {
 		}
 	}
 	if strings.HasPrefix(host, ".") || strings.Contains(host, "..") {
-		return errors.New(quote(host) + " is not a host")
+		return errors.New(properties.Quote(host) + " is not a host")
 	}
 	return nil
 }
@@ -404,14 +406,14 @@ func (s *section) retries(m *Member) {
 	m.AcquireTimeout = s.duration("connection_acquire_timeout", time.Millisecond, wait)
 	if m.AcquireTimeout == 0 {
 		prop := cmp.Or(s.get("connection_acquire_timeout"), s.get("retry_interval"))
-		s.warn(prop.line, "%s: mod_jk would refuse every request, because it waits 0 ms for a connection; here there is at least one try", show(prop.origin))
+		s.warn(prop.line, "%s: mod_jk would refuse every request, because it waits 0 ms for a connection; here there is at least one try", properties.Show(prop.origin))
 	}
 	m.ReplyTimeout = s.duration("reply_timeout", time.Millisecond, 0)
 	m.RecoveryOptions = RecoveryOptions(s.integer("recovery_options", 0))
 	prop := s.get("recovery_options")
 	m.RecoverySet = prop != nil
 	if m.RecoverySet && m.RecoveryOptions&^allRecoveryOptions != 0 {
-		s.complain(prop, quote(prop.value)+" has bits beyond 31", int(m.RecoveryOptions))
+		s.complain(prop, properties.Quote(prop.value)+" has bits beyond 31", int(m.RecoveryOptions))
 	}
 	for _, e := range s.get("fail_on_status").elements() {
 		m.FailOnStatus = append(m.FailOnStatus, s.statusRule(e))
@@ -424,7 +426,7 @@ func (s *section) statusRule(e part) StatusRule {
 	n, rest, _ := parseDigits(e.value)
 	rule := StatusRule{Status: max(n, -n), Soft: n < 0}
 	if rest != "" || rule.Status < 100 || rule.Status > 999 {
-		s.complain(&property{origin: s.prefix + "fail_on_status", line: e.line}, quote(e.value)+" is not a status", n)
+		s.complain(&property{origin: s.prefix + "fail_on_status", line: e.line}, properties.Quote(e.value)+" is not a status", n)
 	}
 	return rule
 }

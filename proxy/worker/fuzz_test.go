@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/understudy-lb/understudy/proxy/properties"
 )
 
 // FuzzParse checks that no file makes Parse panic, that it says the same twice,
@@ -31,11 +33,11 @@ func FuzzParse(f *testing.F) {
 		if file == nil || !reflect.DeepEqual(file, again) || file.String() != again.String() || (err == nil) != (err2 == nil) {
 			t.Fatalf("Parse is not deterministic:\n%v %v\n%v %v", file, err, again, err2)
 		}
-		if len(file.Problems) > maxProblems {
+		if len(file.Problems) > properties.MaxProblems {
 			t.Fatalf("%d problems", len(file.Problems))
 		}
 		if err != nil {
-			if _, ok := err.(*SyntaxError); !ok { //nolint:errorlint // it must not be wrapped either
+			if _, ok := err.(*properties.SyntaxError); !ok { //nolint:errorlint // it must not be wrapped either
 				t.Fatalf("Parse = %T", err)
 			}
 			return

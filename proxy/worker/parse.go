@@ -5,13 +5,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/understudy-lb/understudy/proxy/properties"
 )
 
 // Parse reads a workers.properties from r. Name stands in problems. Variables
 // that the file does not define are looked up with getenv, which may be nil.
 //
 // The File is never nil and holds what could be made of the text, also when the
-// error, then a [*SyntaxError], says that it must not be used. Parse reads on
+// error, then a [*properties.SyntaxError], says that it must not be used. Parse reads on
 // after a mistake, so that the operator sees all of them at once.
 func Parse(name string, r io.Reader, getenv func(string) (string, bool)) (*File, error) {
 	p := parser{
@@ -27,8 +29,8 @@ func Parse(name string, r io.Reader, getenv func(string) (string, bool)) (*File,
 		p.build()
 		p.effects()
 	}
-	p.file.Problems = sortProblems(p.file.Problems)
-	return p.file, errorOf(p.file.Problems)
+	p.file.Problems = p.problems.Sorted()
+	return p.file, p.problems.Err()
 }
 
 // effects warns of directives and workers that do nothing.
@@ -36,11 +38,11 @@ func (p *parser) effects() {
 	for _, name := range slices.Sorted(maps.Keys(p.workers)) {
 		w := p.workers[name]
 		if name == "" {
-			p.warn(w.line, "%s: there is no name between the dots", show(w.props[0].origin))
+			p.warn(w.line, "%s: there is no name between the dots", properties.Show(w.props[0].origin))
 			continue
 		}
 		if w.roles == 0 && !p.isReferred(name) {
-			p.warn(w.line, "worker.%s: it is defined, but neither listed nor a member%s", show(name), p.otherCase(name))
+			p.warn(w.line, "worker.%s: it is defined, but neither listed nor a member%s", properties.Show(name), p.otherCase(name))
 		}
 		if w.roles == 0 {
 			continue
@@ -72,15 +74,15 @@ func (p *parser) effect(w *named, prop *property) {
 	switch {
 	case d.old != "":
 	case d.roles == asGlobal:
-		p.warn(prop.line, "%s: has no effect, only worker.%s counts", show(prop.origin), name)
+		p.warn(prop.line, "%s: has no effect, only worker.%s counts", properties.Show(prop.origin), name)
 	case d.roles&w.roles == 0 && prop.origin == prop.key:
-		p.warn(prop.line, "%s: has no effect on %s", show(prop.origin), w.roles)
+		p.warn(prop.line, "%s: has no effect on %s", properties.Show(prop.origin), w.roles)
 	case name == "mount" && !slices.Contains(p.file.List, strings.TrimSuffix(strings.TrimPrefix(prop.key, "worker."), ".mount")):
-		p.warn(prop.line, "%s: has no effect, because the worker is not in worker.list", show(prop.origin))
+		p.warn(prop.line, "%s: has no effect, because the worker is not in worker.list", properties.Show(prop.origin))
 	case d.roles&w.roles != 0 && name == "method" && p.matters(name, prop):
-		p.warn(prop.line, "%s: %s is not supported yet, R (Request) is used", show(prop.origin), quote(prop.value))
+		p.warn(prop.line, "%s: %s is not supported yet, R (Request) is used", properties.Show(prop.origin), properties.Quote(prop.value))
 	case d.roles&w.roles != 0 && d.later && p.matters(name, prop):
-		p.warn(prop.line, "%s: is not supported yet and has no effect", show(prop.origin))
+		p.warn(prop.line, "%s: is not supported yet and has no effect", properties.Show(prop.origin))
 	}
 }
 

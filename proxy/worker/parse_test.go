@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/understudy-lb/understudy/proxy/properties"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -132,12 +134,12 @@ func TestGrammar(t *testing.T) {
 		problem: "w.properties:3: no name before '=': the line is ignored",
 	}, {
 		name: "a long line is split, and its tail is another line (1.1)",
-		text: "#" + strings.Repeat("x", maxLine-1) + "worker.a.port=8010",
+		text: "#" + strings.Repeat("x", properties.MaxLine-1) + "worker.a.port=8010",
 		got:  func(f *File) any { return f.member("a").Port }, want: 8010,
 		problem: "w.properties:3: longer than 8191 bytes",
 	}, {
 		name: "a line that just fits is not split",
-		text: "#" + strings.Repeat("x", maxLine-2) + "\nworker.a.port=8010",
+		text: "#" + strings.Repeat("x", properties.MaxLine-2) + "\nworker.a.port=8010",
 		got:  func(f *File) any { return f.member("a").Port }, want: 8010,
 	}, {
 		name: "a zero byte ends a line",
@@ -488,7 +490,7 @@ func TestFatal(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, problems, err := parse(tt.text)
-			se, ok := errors.AsType[*SyntaxError](err)
+			se, ok := errors.AsType[*properties.SyntaxError](err)
 			if !ok {
 				t.Fatalf("Parse = %v, want a *SyntaxError; problems\n%s", err, strings.Join(problems, "\n"))
 			}
@@ -497,7 +499,7 @@ func TestFatal(t *testing.T) {
 				t.Errorf("Parse = %v\nwant    %s", err, want)
 			}
 			for _, p := range se.Problems {
-				if p.Severity != Error {
+				if p.Severity != properties.Error {
 					t.Errorf("a %v in the SyntaxError: %v", p.Severity, p)
 				}
 			}
@@ -518,7 +520,7 @@ worker.c.reference=worker.t
 worker.a.host=a
 worker.b.host=b
 worker.c.hst=c`)
-	se, ok := errors.AsType[*SyntaxError](err)
+	se, ok := errors.AsType[*properties.SyntaxError](err)
 	if !ok {
 		t.Fatal(err)
 	}
@@ -700,7 +702,7 @@ func TestBounds(t *testing.T) {
 		{"heirs that multiply", heirs.String(), "too many references"},
 		{"a worker that inherits all workers", "worker.a.reference=worker\nworker.list=a", "too many references"},
 		{"members that multiply", members.String(), "more than 20000 members in all balancers"},
-		{"a large file", strings.Repeat("#\n", maxFile/2+1), "the file is larger than 1048576 bytes"},
+		{"a large file", strings.Repeat("#\n", properties.MaxFile/2+1), "the file is larger than 1048576 bytes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -713,7 +715,7 @@ func TestBounds(t *testing.T) {
 	}
 	t.Run("an error is not lost in warnings", func(t *testing.T) {
 		f, _, err := parse(strings.Repeat("no equals sign\n", 2000) + "worker.lists=1")
-		if err == nil || len(f.Problems) > maxProblems {
+		if err == nil || len(f.Problems) > properties.MaxProblems {
 			t.Errorf("Parse = %v, with %d problems", err, len(f.Problems))
 		}
 	})

@@ -1,6 +1,10 @@
 package worker
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/understudy-lb/understudy/proxy/properties"
+)
 
 // inherit resolves every reference (mod_jk.md 1.6): worker.a.reference=worker.b
 // gives a whatever b has, and what b inherits, unless a has it. It is false if there
@@ -39,7 +43,7 @@ func (r *resolver) resolve(prefix string, depth int) {
 	}
 	from := ref.value
 	if depth >= maxDepth {
-		r.fail(ref.line, "%s: references go in a circle, or deeper than %d", show(ref.origin), maxDepth)
+		r.fail(ref.line, "%s: references go in a circle, or deeper than %d", properties.Show(ref.origin), maxDepth)
 		return
 	}
 	if strings.HasPrefix(from, "worker.") {
@@ -47,7 +51,7 @@ func (r *resolver) resolve(prefix string, depth int) {
 	}
 	all := r.of(from)
 	if len(all) == 0 {
-		r.fail(ref.line, "%s: nothing begins with %s (a reference is a complete prefix, such as worker.template)", show(ref.origin), quote(from+"."))
+		r.fail(ref.line, "%s: nothing begins with %s (a reference is a complete prefix, such as worker.template)", properties.Show(ref.origin), properties.Quote(from+"."))
 	}
 	r.referred[strings.TrimPrefix(from, "worker.")] = true
 	for _, prop := range all {
@@ -57,7 +61,7 @@ func (r *resolver) resolve(prefix string, depth int) {
 			continue
 		}
 		r.text += len(key)
-		if len(key) > maxName || len(r.order) >= maxKeys || r.text > maxText || r.work > maxReferenceWork {
+		if len(key) > maxName || len(r.order) >= maxKeys || r.text > properties.MaxText || r.work > maxReferenceWork {
 			r.work = maxReferenceWork + 1
 			return
 		}

@@ -4,12 +4,14 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/understudy-lb/understudy/proxy/properties"
 )
 
 // maxString is how many bytes a name may have.
 const maxString = 63
 
-// parseInt reads an integer as mod_jk does (mod_jk.md 1.5): blanks, a sign,
+// parseInt reads an integer as mod_jk does (mod_jk.md 1.5): properties.Blanks, a sign,
 // digits, and a directly following k or m for 1024 and 1048576. It returns what
 // stands behind. It is not ok without a digit or beyond 32 bits.
 func parseInt(s string) (n int, scaled bool, rest string, ok bool) {
@@ -32,10 +34,10 @@ func parseInt(s string) (n int, scaled bool, rest string, ok bool) {
 	return n, scaled, rest, true
 }
 
-// parseDigits reads blanks, a sign and digits, and returns what stands behind
+// parseDigits reads properties.Blanks, a sign and digits, and returns what stands behind
 // them.
 func parseDigits(s string) (n int, rest string, ok bool) {
-	s = strings.TrimLeft(s, blanks)
+	s = strings.TrimLeft(s, properties.Blanks)
 	negative := strings.HasPrefix(s, "-")
 	if negative || strings.HasPrefix(s, "+") {
 		s = s[1:]
@@ -123,10 +125,10 @@ func (s *section) get(name string) *property { return s.props[s.prefix+name] }
 // complain reports that prop is not as it should be, and what is made of it.
 func (s *section) complain(prop *property, wrong string, used any) {
 	if s.strict {
-		s.fail(prop.line, "%s: %s", show(prop.origin), wrong)
+		s.fail(prop.line, "%s: %s", properties.Show(prop.origin), wrong)
 		return
 	}
-	s.warn(prop.line, "%s: %s; mod_jk makes it %v", show(prop.origin), wrong, used)
+	s.warn(prop.line, "%s: %s; mod_jk makes it %v", properties.Show(prop.origin), wrong, used)
 }
 
 // integer returns the number of a directive, or def.
@@ -146,9 +148,9 @@ func (s *section) number(name string, def int) (n int, prop *property, scaled bo
 	switch {
 	case !ok:
 		n = def
-		s.complain(prop, quote(prop.value)+" is not a number of at most 32 bits", def)
+		s.complain(prop, properties.Quote(prop.value)+" is not a number of at most 32 bits", def)
 	case rest != "":
-		s.complain(prop, quote(prop.value)+" is not a number", n)
+		s.complain(prop, properties.Quote(prop.value)+" is not a number", n)
 	}
 	return n, prop, scaled
 }
@@ -157,7 +159,7 @@ func (s *section) number(name string, def int) (n int, prop *property, scaled bo
 func (s *section) count(name string, def int) int {
 	n, prop, _ := s.number(name, def)
 	if n < 1 {
-		s.complain(prop, quote(prop.value)+" is too low", 1)
+		s.complain(prop, properties.Quote(prop.value)+" is too low", 1)
 		return 1
 	}
 	return n
@@ -183,10 +185,10 @@ func (s *section) signed(name string, unit, def time.Duration) time.Duration {
 	}
 	d := time.Duration(n) * unit
 	if scaled {
-		s.complain(prop, quote(prop.value)+": k and m multiply by 1024 and 1048576, they are no units of time", d)
+		s.complain(prop, properties.Quote(prop.value)+": k and m multiply by 1024 and 1048576, they are no units of time", d)
 	}
 	if low, high := usual(name); prop != nil && n > 0 && (d < low || d > high) {
-		s.warn(prop.line, "%s: %d %s, is that meant?", show(prop.origin), n, unitName(unit))
+		s.warn(prop.line, "%s: %d %s, is that meant?", properties.Show(prop.origin), n, unitName(unit))
 	}
 	return d
 }
@@ -223,7 +225,7 @@ func (s *section) boolean(name string, def bool) bool {
 		v = def
 	}
 	if !isBool(prop.value) {
-		s.complain(prop, quote(prop.value)+" is neither true nor false", v)
+		s.complain(prop, properties.Quote(prop.value)+" is neither true nor false", v)
 	}
 	return v
 }
@@ -235,7 +237,7 @@ func (s *section) text(name, def string) string {
 		return def
 	}
 	if len(prop.value) > maxString {
-		s.fail(prop.line, "%s: has %d bytes, want at most %d", show(prop.origin), len(prop.value), maxString)
+		s.fail(prop.line, "%s: has %d bytes, want at most %d", properties.Show(prop.origin), len(prop.value), maxString)
 	}
 	return prop.value
 }
@@ -255,11 +257,11 @@ func (s *section) choice(name string, def int, words ...string) int {
 		}
 	}
 	if n < 0 {
-		s.complain(prop, quote(prop.value)+" is none of "+strings.Join(words, ", "), words[def])
+		s.complain(prop, properties.Quote(prop.value)+" is none of "+strings.Join(words, ", "), words[def])
 		return def
 	}
 	if w := words[n]; len(value) > 1 && !strings.HasPrefix(w, value) && !strings.HasPrefix(value, w) {
-		s.complain(prop, quote(prop.value)+" is none of "+strings.Join(words, ", ")+"; the first letter decides", w)
+		s.complain(prop, properties.Quote(prop.value)+" is none of "+strings.Join(words, ", ")+"; the first letter decides", w)
 	}
 	return n
 }

@@ -4,6 +4,8 @@ import (
 	"net"
 	"strconv"
 	"time"
+
+	"github.com/understudy-lb/understudy/proxy/properties"
 )
 
 // Type is the protocol or role of a worker, as `type` spells it.
@@ -257,5 +259,5 @@ type File struct {
 	Maintain time.Duration
 
 	// Problems is everything that [Parse] found, by line.
-	Problems []Problem
+	Problems []properties.Problem
 }
