@@ -2,8 +2,11 @@ package cluster
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rs/zerolog"
 )
@@ -52,4 +55,45 @@ func TestLogWriter(t *testing.T) {
 			t.Errorf("%q is logged as %s, garbage %d; want %s, %d", tt.line, got, garbage.n.Load(), tt.want, tt.garbage)
 		}
 	}
+}
+
+// An unreachable network costs a few lines a minute, not one a packet.
+func TestLogWriterLimitsLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var buf bytes.Buffer
+		var garbage counter
+		w := &logWriter{log: zerolog.New(&buf), garbage: &garbage}
+		write := func(format string, args ...any) {
+			fmt.Fprintf(w, "2026/01/02 15:04:05 [ERR] memberlist: "+format+"\n", args...) //nolint:errcheck // it never fails
+		}
+		unreachable := func(n int) {
+			for i := range n {
+				write("Failed to send gossip to 10.0.0.%d:7946: sendto: network is unreachable", i)
+			}
+		}
+		unreachable(1000)
+		write("Push/Pull with b#7 failed: timeout") // another kind is not hidden by it
+		if n := strings.Count(buf.String(), "Failed to send gossip"); n != 3 {
+			t.Errorf("%d of 1000 lines, want 3", n)
+		}
+		if !strings.Contains(buf.String(), "Push/Pull with b#7") {
+			t.Error("a line of another kind was suppressed")
+		}
+
+		time.Sleep(time.Minute)
+		buf.Reset()
+		unreachable(1)
+		want := `{"level":"warn","from":"memberlist","suppressed":997,"message":"Failed to send gossip to 10.0.0.0:7946: sendto: network is unreachable"}`
+		if got := strings.TrimSpace(buf.String()); got != want {
+			t.Errorf("a minute later: %s, want %s", got, want)
+		}
+
+		buf.Reset()
+		for i := range 1000 {
+			write("Kind %s", strings.Repeat("x", i))
+		}
+		if n := strings.Count(buf.String(), "\n"); n > maxKinds+kindLines || len(w.kinds) > maxKinds+1 {
+			t.Errorf("%d lines and %d kinds of 1000 kinds, want at most %d", n, len(w.kinds), maxKinds)
+		}
+	})
 }
