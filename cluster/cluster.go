@@ -249,7 +249,7 @@ func (c *Cluster) tellEverybody(ctx context.Context, msg []byte) {
 		wg.Go(func() {
 			defer func() { <-slots }()
 			if err := sendReliable(c.ml, m, msg); err != nil {
-				c.log.Debug().Str("name", m.Name).Uint32("boot", m.Boot).Err(err).Msg("member was not told that we leave")
+				c.log.Debug().Str("member", m.Name).Uint32("boot", m.Boot).Err(err).Msg("member was not told that we leave")
 			}
 		})
 	}
@@ -315,7 +315,7 @@ func (c *Cluster) logChanges() {
 		if ch.what == "failed" {
 			level = zerolog.WarnLevel
 		}
-		ev := c.log.WithLevel(level).Str("name", ch.Name).Uint32("boot", ch.Boot).Str("gossip", ch.Gossip)
+		ev := c.log.WithLevel(level).Str("member", ch.Name).Uint32("boot", ch.Boot).Str("gossip", ch.Gossip)
 		if ch.HTTP != "" {
 			ev = ev.Str("http", ch.HTTP)
 		}

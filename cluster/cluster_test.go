@@ -178,8 +178,8 @@ func TestThreeMembersSeeEachOther(t *testing.T) { // K04
 			t.Error("b does not see that the proxy serves nobody")
 		}
 		w.within(time.Second, "the log of b has a line for each", func() bool {
-			return b.log.contains("member joined", `"name":"a"`, `"boot":1`, ipA+":8080") &&
-				b.log.contains("member joined", `"name":"proxy-1"`)
+			return b.log.contains("member joined", `"member":"a"`, `"boot":1`, ipA+":8080") &&
+				b.log.contains("member joined", `"member":"proxy-1"`)
 		})
 		if st := a.Stats(); st != (Stats{}) {
 			t.Errorf("Stats = %+v, want nothing dropped", st)
@@ -241,7 +241,7 @@ func TestLeaveIsGoneAtOnce(t *testing.T) { // H23
 			t.Errorf("Close: %v", err)
 		}
 		time.Sleep(time.Minute)
-		if a.log.contains("member failed") || !a.log.contains("member left", `"name":"b"`) {
+		if a.log.contains("member failed") || !a.log.contains("member left", `"member":"b"`) {
 			t.Error("the log does not say that b left")
 		}
 
@@ -345,7 +345,7 @@ func TestSetState(t *testing.T) {
 			w.within(time.Second, "b sees a "+s.String(), func() bool { return b.Members()[0].State == s })
 			stop()
 		}
-		w.within(time.Second, "log", func() bool { return b.log.contains("member draining", `"name":"a"`) })
+		w.within(time.Second, "log", func() bool { return b.log.contains("member draining", `"member":"a"`) })
 	})
 }
 

@@ -56,7 +56,7 @@ func TestRestartUnderTheSameName(t *testing.T) {
 					}
 					return ok && a.Gone("b#2") && c.Gone("b#2")
 				})
-				w.within(time.Second, "log", func() bool { return a.log.contains("member replaced", `"name":"b"`, `"boot":2`, gossipAt(tt.ip)) })
+				w.within(time.Second, "log", func() bool { return a.log.contains("member replaced", `"member":"b"`, `"boot":2`, gossipAt(tt.ip)) })
 				time.Sleep(time.Minute)
 				if got := a.names(); got != "a#1 b#4 c#3" {
 					t.Errorf("a minute later a sees %s", got)

@@ -113,6 +113,6 @@ func (x *exchange) logFailure(f facts, d decision) {
 	if e == nil {
 		return
 	}
-	e.Str("member", x.member.name).Stringer("failure", f.failure).Int("attempt", x.attempts).
+	e.Bytes("id", x.id).Str("member", x.member.name).Stringer("failure", f.failure).Int("attempt", x.attempts).
 		Int64("body", x.read).Bool("again", d.to != giveUp && d.to != cutClient).Err(x.cause).Msg("attempt failed")
 }

@@ -165,7 +165,7 @@ func (p *Proxy) settle(m *member, now Member, sure bool) bool {
 			return
 		}
 		if m.differs.CompareAndSwap(false, true) {
-			p.log.Warn().Str("member", m.name).Str("file", e.Address()).Str("gossip", now.Address).Msg("the file has another address than gossip")
+			p.log.Warn().Str("member", m.name).Str("file", e.Address()).Str("gossip", now.Address).Msg("member has two addresses")
 		}
 		if e.Probe(p.ctx) == nil || p.ctx.Err() != nil {
 			return
@@ -213,11 +213,11 @@ func (p *Proxy) clear(m *member) {
 func (p *Proxy) move(m *member, address string) bool {
 	e, err := p.newEndpoint(m.settings, address)
 	if err != nil {
-		p.log.Error().Str("member", m.name).Str("address", address).Err(err).Msg("member has moved to no address")
+		p.log.Error().Str("member", m.name).Str("address", address).Err(err).Msg("member cannot be used")
 		return false
 	}
 	old := m.at.Swap(e)
-	p.log.Info().Str("member", m.name).Str("from", old.Address()).Str("to", address).Msg("member has moved")
+	p.log.Info().Str("member", m.name).Str("from", old.Address()).Str("to", address).Msg("member moved")
 	p.task(old.Close)
 	return true
 }
@@ -227,7 +227,7 @@ func (p *Proxy) move(m *member, address string) bool {
 func (p *Proxy) join(now Member, news bool) {
 	if p.newcomers == nil {
 		if news {
-			p.log.Warn().Str("member", now.Route).Str("address", now.Address).Msg("gossip names a member that no worker has, and no worker is set that newcomers join")
+			p.log.Warn().Str("member", now.Route).Str("address", now.Address).Msg("member has no worker")
 		}
 		return
 	}
@@ -235,7 +235,7 @@ func (p *Proxy) join(now Member, news bool) {
 	w.Name, w.Route = now.Route, now.Route
 	m, err := p.newMemberAt(&w, now.Address)
 	if err != nil {
-		p.log.Error().Str("member", now.Route).Str("address", now.Address).Err(err).Msg("gossip names a member that cannot be used")
+		p.log.Error().Str("member", now.Route).Str("address", now.Address).Err(err).Msg("member cannot be used")
 		return
 	}
 	m.gossiped.Store(true)
@@ -243,11 +243,11 @@ func (p *Proxy) join(now Member, news bool) {
 	add := balanceMember(&w, m)
 	add.Phase = now.State.phase()
 	if err := p.newcomers.balancer.Add(add); err != nil {
-		p.log.Error().Str("member", now.Route).Err(err).Msg("gossip names a member that cannot be used")
+		p.log.Error().Str("member", now.Route).Err(err).Msg("member cannot be used")
 		p.task(m.endpoint().Close)
 		return
 	}
-	p.log.Info().Str("member", m.name).Str("worker", p.newcomers.name).Str("address", now.Address).Uint32("boot", now.Boot).Stringer("state", now.State.phase()).Msg("member has joined")
+	p.log.Info().Str("member", m.name).Str("worker", p.newcomers.name).Str("address", now.Address).Uint32("boot", now.Boot).Stringer("state", now.State.phase()).Msg("member added")
 }
 
 // vanished has a member probed that gossip does not name any more.
@@ -274,7 +274,7 @@ func (p *Proxy) decide(m *member) {
 			p.bury(m, f)
 			return
 		}
-		p.log.Info().Str("member", m.name).Msg("gossip has lost a member that answers; it stays")
+		p.log.Info().Str("member", m.name).Msg("member stays without gossip")
 		if m.fromFile || !p.pause(vanishedEvery) {
 			return
 		}
@@ -321,9 +321,9 @@ func (p *Proxy) takeOut(m *member, why *endpoint.Failure) bool {
 		}
 	}
 	if !m.fromFile {
-		p.log.Warn().Str("member", m.name).Err(why).Msg("member has left: gossip has lost it, and it does not answer")
+		p.log.Warn().Str("member", m.name).Err(why).Msg("member removed")
 	} else if m.failed.CompareAndSwap(false, true) {
-		p.log.Warn().Str("member", m.name).Err(why).Msg("member in error: gossip has lost it, and it does not answer")
+		p.log.Warn().Str("member", m.name).Err(why).Str("outcome", "lost by gossip").Msg("member in error")
 	}
 	return true
 }
@@ -343,7 +343,7 @@ func (p *Proxy) look(m *member) {
 			}
 			p.clear(m)
 			if m.failed.CompareAndSwap(true, false) {
-				p.log.Info().Str("member", m.name).Msg("member answers again")
+				p.log.Info().Str("member", m.name).Msg("member serves again")
 			}
 			return
 		}

@@ -370,7 +370,7 @@ func TestNewcomerWithoutABalancer(t *testing.T) {
 				t.Errorf("%s has it", wk.Name)
 			}
 		}
-		if n := strings.Count(w.log.String(), "gossip names a member that no worker has"); n != 1 {
+		if n := strings.Count(w.log.String(), `"member has no worker"`); n != 1 {
 			t.Errorf("it was said %d times, want 1", n)
 		}
 	})

@@ -71,7 +71,7 @@ func (p *Proxy) watch(m *member) {
 		}
 		e := m.endpoint()
 		if f := p.ask(m); f != nil && p.ctx.Err() == nil {
-			p.log.Warn().Str("member", m.name).Err(f).Msg("a member is silent, on other connections as well: its requests are given up")
+			p.log.Warn().Str("member", m.name).Err(f).Msg("member silent")
 			e.Abandon()
 		}
 		if !p.rest(v, wait) {

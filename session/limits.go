@@ -155,9 +155,9 @@ func (m *Manager) announceRoom() {
 	state := cluster.Running
 	if full {
 		state = cluster.Overloaded
-		m.log.Warn().Int64("sessions", m.stats.roles[primary].Load()).Int64("bytes", m.stats.memory()).Msg("no more new sessions: this member is full")
+		m.log.Warn().Int64("sessions", m.stats.roles[primary].Load()).Int64("bytes", m.stats.memory()).Msg("full")
 	} else {
-		m.log.Info().Msg("new sessions are welcome again")
+		m.log.Info().Msg("no longer full")
 	}
 	m.cluster.SetState(state)
 	if errors.Is(m.Ready(), errDraining) {

@@ -115,13 +115,23 @@ func (a *app) recovered(next http.Handler) http.Handler {
 				if a.rollback {
 					s.Rollback()
 				}
-				a.log.Error().Interface("panic", cause).Str("path", r.URL.Path).Bytes("stack", debug.Stack()).Msg("handler panicked")
+				a.log.Error().Str("id", requestID(r)).Interface("panic", cause).Str("path", r.URL.Path).Bytes("stack", debug.Stack()).Msg("handler panicked")
 				a.fail(w, http.StatusInternalServerError, errors.New("the handler failed"))
 			}
 		}()
 		next.ServeHTTP(w, r)
 	})
 }
+
+// requestID is the name that the proxy has given a request, so that a line here is
+// found beside the one of its access log.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-ID")
+	return id[:min(len(id), maxID)]
+}
+
+// maxID is the longest name that a proxy gives, in bytes.
+const maxID = 128
 
 // view is what the application says of a session.
 type view struct {
@@ -162,7 +172,7 @@ func (a *app) answer(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(a.view(s)); err != nil {
-			a.log.Debug().Err(err).Msg("client left")
+			a.log.Debug().Str("id", requestID(r)).Err(err).Msg("client left")
 		}
 	case r.Method == http.MethodPost:
 		http.Redirect(w, r, s.EncodeURL("/"), http.StatusSeeOther)
@@ -213,7 +223,7 @@ func (a *app) people(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if err := a.page.Execute(w, data); err != nil {
-		a.log.Debug().Err(err).Msg("client left")
+		a.log.Debug().Str("id", requestID(r)).Err(err).Msg("client left")
 	}
 }
 

@@ -43,7 +43,7 @@ func (n *node) serve(ctx context.Context, signalled func()) error {
 	case <-ctx.Done():
 	}
 	signalled()
-	n.log.Info().Msg("node stops")
+	n.log.Info().Err(err).Msg("node stops")
 	n.sessions.Drain()
 	close(n.stopping)
 	n.linger(ctx)

@@ -55,7 +55,7 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 		return nil, err
 	}
 	if k.gossip == nil {
-		n.log.Warn().Msg("no --cluster-key: members on this machine are trusted, and session cookies are signed with a key that everybody knows")
+		n.log.Warn().Msg("no --cluster-key")
 	}
 	codec, err := cookie.New(cookie.Config{Keys: k.cookie})
 	if err != nil {

@@ -42,7 +42,7 @@ func (s *server) serve(ctx context.Context, e env) error {
 	}
 	e.signalled()
 	s.stopping.Store(true)
-	s.log.Info().Msg("proxy stops")
+	s.log.Info().Err(err).Msg("proxy stops")
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)
 	defer cancel()
 	if e := s.front.Shutdown(stop); e != nil {

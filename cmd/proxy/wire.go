@@ -134,7 +134,7 @@ func (s *server) readFiles(e env) (*worker.File, *urimap.Map, error) {
 // warn logs the warnings of a file that has no errors.
 func (s *server) warn(problems []properties.Problem) {
 	for _, p := range problems {
-		s.log.Warn().Str("file", p.File).Int("line", p.Line).Msg(p.Text)
+		s.log.Warn().Str("file", p.File).Int("line", p.Line).Str("problem", p.Text).Msg("doubtful setting")
 	}
 }
 

@@ -53,7 +53,7 @@ type Config struct {
 	// 20,000.
 	MaxConns int
 
-	// Log gets an event when connections cannot be accepted. Its zero value is
+	// Log gets an event when connections cannot be accepted, or wait. Its zero value is
 	// silent.
 	Log zerolog.Logger
 }
@@ -84,9 +84,10 @@ type Server struct {
 	mu      sync.Mutex // guards what follows; held for O(listeners), or O(conns) when there are too many and in Shutdown
 	lns     map[net.Listener]struct{}
 	open    map[*conn]struct{}
-	waiting int  // connections without a place, one per listener at most
-	cut     bool // Shutdown's time is over
-	active  int  // requests of http2 under way
+	waiting int       // connections without a place, one per listener at most
+	crowded time.Time // when it was last logged that there are such
+	cut     bool      // Shutdown's time is over
+	active  int       // requests of http2 under way
 	quiet   chan struct{}
 }
 
@@ -185,7 +186,9 @@ func (s *Server) accept(nc net.Conn) bool {
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		s.crowd(1)
+		if s.crowd(1) {
+			s.log.Warn().Int("max_conns", cap(s.slots)).Msg("connection limit reached")
+		}
 		s.evict()
 		select {
 		case s.slots <- struct{}{}:
@@ -209,13 +212,22 @@ func (s *Server) accept(nc net.Conn) bool {
 	return true
 }
 
-// crowd counts connections that wait for a place.
-func (s *Server) crowd(n int) {
+// crowd counts connections that wait for a place, and reports whether that is news
+// for the log. With as many clients as there are places it happens all the time.
+func (s *Server) crowd(n int) (news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting += n
 	s.last.Store(s.waiting > 0 || s.stopping.Load())
+	if n > 0 && time.Since(s.crowded) >= crowdedEvery {
+		s.crowded = time.Now()
+		return true
+	}
+	return false
 }
+
+// crowdedEvery is how often it is logged at most that there is no place.
+const crowdedEvery = 10 * time.Second
 
 // evict closes the connection that has been idle for longest, if there is one.
 func (s *Server) evict() {

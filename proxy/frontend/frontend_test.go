@@ -2,6 +2,7 @@ package frontend_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/understudy-lb/understudy/proxy"
 	"github.com/understudy-lb/understudy/proxy/frontend"
@@ -250,7 +253,8 @@ func TestTimeouts(t *testing.T) {
 }
 
 func TestMaxConns(t *testing.T) {
-	inBubble(t, frontend.Config{MaxConns: 2}, func(t *testing.T, w *front) {
+	var events bytes.Buffer
+	inBubble(t, frontend.Config{MaxConns: 2, Log: zerolog.New(&events)}, func(t *testing.T, w *front) {
 		old, young := w.dial(), w.dial()
 		old.get()
 		time.Sleep(time.Second)
@@ -276,6 +280,10 @@ func TestMaxConns(t *testing.T) {
 			}
 		}
 	})
+	// The fourth came within ten seconds of the third.
+	if want := `{"level":"warn","max_conns":2,"message":"connection limit reached"}` + "\n"; events.String() != want {
+		t.Errorf("events %s, want one line", &events)
+	}
 }
 
 func http2Client(w *front) *http.Client {

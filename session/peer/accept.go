@@ -33,7 +33,7 @@ func (s *Set) accept() {
 			if closed {
 				return
 			}
-			s.log.Error().Err(err).Stringer("address", s.listener.Addr()).Msg("accept connection")
+			s.log.Error().Err(err).Stringer("address", s.listener.Addr()).Msg("cannot accept a connection")
 			time.Sleep(acceptPause) // Close waits for it
 			continue
 		}

@@ -101,7 +101,7 @@ func TestInterconnectHeals(t *testing.T) {
 	cut := time.Now()
 	for _, name := range []string{"b", "c"} {
 		stage.Wait(t, name+" logs that it has lost a", func() bool {
-			return c.nodes[name].Logged("member failed", `"name":"a"`)
+			return c.nodes[name].Logged("member failed", `"member":"a"`)
 		})
 		saw(t, "%s has logged the loss of a %v after the cut", name, time.Since(cut).Round(time.Millisecond))
 		c.connected(name, 1)
@@ -156,7 +156,7 @@ func TestFrozen(t *testing.T) {
 			cut := time.Now()
 			crowd.moving(t, stage.Patience, cut)
 			moved := time.Now()
-			stage.Wait(t, "b has lost a", func() bool { return c.nodes["b"].Logged("member failed", `"name":"a"`) })
+			stage.Wait(t, "b has lost a", func() bool { return c.nodes["b"].Logged("member failed", `"member":"a"`) })
 			elapse(2 * time.Second)
 			c.nodes["a"].Thaw()
 			thawed := time.Now()
