@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,9 +53,18 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// What net/http's server lets pass and RFC 9113 does not.
+var (
+	errPath2   = &http1.Error{Status: http.StatusBadRequest, Reason: "malformed :path"}
+	errLength2 = &http1.Error{Status: http.StatusBadRequest, Reason: "Content-Length is not that of the stream"}
+)
+
 // parse makes x.req of the request.
 func (c *client2) parse() error {
 	r, o := c.r, &c.head
+	if r.Method != http.MethodConnect && !strings.HasPrefix(r.RequestURI, "/") && r.RequestURI != "*" {
+		return errPath2 // section 8.3.1: an absolute one would outrank :authority
+	}
 	o.RawString(r.Method)
 	o.RawString(" ")
 	o.RawString(r.RequestURI)
@@ -62,7 +72,7 @@ func (c *client2) parse() error {
 	o.FieldString("Host", r.Host)
 	for name, values := range r.Header {
 		switch name {
-		case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Expect", "Trailer":
+		case "Host", "Transfer-Encoding", "Connection", "Expect", "Trailer":
 			continue // said otherwise, or the server's business
 		}
 		for _, v := range values {
@@ -72,19 +82,17 @@ func (c *client2) parse() error {
 	for name := range r.Trailer {
 		o.FieldString("Trailer", name)
 	}
-	switch {
-	case r.ContentLength > 0:
-		o.FieldInt("Content-Length", r.ContentLength)
-	case r.ContentLength < 0:
+	if r.ContentLength < 0 {
 		o.RawString("Transfer-Encoding: chunked\r\n")
-	case len(r.Header["Content-Length"]) > 0:
-		o.RawString("Content-Length: 0\r\n")
 	}
 	o.EndHead()
 	c.x.req.Reset()
 	n, err := c.x.req.Parse(o.Bytes(), c.x.p.limits)
 	if err == nil && n != o.Len() {
 		err = io.ErrUnexpectedEOF // a field that ends the head early: Field cleans them
+	}
+	if err == nil && c.x.req.Body.Length() != r.ContentLength {
+		err = errLength2 // section 8.1.1; the server takes the first of several, and 0 for what is none
 	}
 	return err
 }

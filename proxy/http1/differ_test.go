@@ -246,6 +246,12 @@ var requestDifferences = []difference{{
 	about:   about(`^(?:\r\n)?CONNECT `),
 	example: "CONNECT /rpc HTTP/1.1\r\nHost: x\r\n\r\n",
 }, {
+	name:    "CONNECT to nothing",
+	why:     "RFC 9112 section 3.2.3: there is a host; net/http puts a scheme in front of nothing",
+	ours:    errRequestLine,
+	about:   about(`^(?:\r\n)?CONNECT  HTTP/`),
+	example: "CONNECT  HTTP/1.1\r\nHost: x\r\n\r\n",
+}, {
 	name:    "absolute target with a user, an empty host or an opaque part",
 	why:     "RFC 9110 section 4.2: a host must be there, and a user is refused; readers take different parts for the host (B16)",
 	ours:    errTarget,
