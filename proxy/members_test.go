@@ -186,6 +186,31 @@ func TestMoved(t *testing.T) { // F04
 	})
 }
 
+// An address that changes takes the connections to the old one along, also if
+// somebody still answers there.
+func TestMovedAway(t *testing.T) { // F02
+	one(t, options{members: []string{"a", "b"}}, func(t *testing.T, w *world) {
+		for i, ip := range []string{"10.0.1.3", "10.0.1.4"} {
+			m := newFake(t, w.net, ip, ip, counter)
+			m.start()
+			w.members[ip] = m
+			w.proxy.SetMembers([]proxy.Member{nodeA, nodeB, node("c", ip+":8080", uint32(i+1))})
+			for range 3 {
+				if a := w.get("/", "s.c"); a.member != ip {
+					t.Errorf("at %s its session went to %q", ip, a.member)
+				}
+			}
+			synctest.Wait()
+		}
+		old := w.members["10.0.1.3"]
+		old.mu.Lock()
+		defer old.mu.Unlock()
+		if n := len(old.open); n != 0 {
+			t.Errorf("%d connections to the old address are still open", n)
+		}
+	})
+}
+
 // The file's address counts as long as somebody answers there.
 func TestFileAddress(t *testing.T) {
 	elsewhere := node("a", "10.0.9.9:1", 1)

@@ -305,6 +305,9 @@ func (s *section) address(m *Member) {
 		port = 8011
 	}
 	m.Host = s.text("host", "localhost")
+	if bare, ok := unbracketed(m.Host); ok && s.strict {
+		m.Host = bare // mod_jk has no http workers that it could be wrong for
+	}
 	m.Port = s.integer("port", port)
 	host := s.get("host")
 	if s.strict {
@@ -329,6 +332,15 @@ func (s *section) address(m *Member) {
 	}
 	m.Source = s.text("source", "")
 	m.PreferIPv6 = s.boolean("prefer_ipv6", false)
+}
+
+// unbracketed returns an IPv6 address that is written as in a URL as mod_jk wants
+// it.
+func unbracketed(host string) (string, bool) {
+	bare, begins := strings.CutPrefix(host, "[")
+	bare, ends := strings.CutSuffix(bare, "]")
+	a, err := netip.ParseAddr(bare)
+	return bare, begins && ends && err == nil && a.Is6()
 }
 
 // checkHost returns what is wrong with a host.

@@ -54,7 +54,7 @@
 //	mount                   +   list                           URI patterns of a listed worker: rules, see package urimap
 //
 //	of ajp and http:
-//	host                        text          localhost        name or IP literal without brackets; http: required
+//	host                        text          localhost        name, or IP literal without brackets; http: required, and brackets are no error
 //	port                        int           8009             0: provisioned, never used; http: required
 //	source                      text                           local address; later
 //	prefer_ipv6                 bool          false            later

@@ -471,7 +471,9 @@ func TestFatal(t *testing.T) {
 		{"http with a wrong port", http + "worker.a.port=80O1", `w.properties:7: worker.a.port: "80O1" is not a number`},
 		{"http with a port beyond 65535", http + "worker.a.port=65536", `w.properties:7: worker.a.port: "65536" is not a port`},
 		{"http with a negative port", http + "worker.a.port=-1", `w.properties:7: worker.a.port: "-1" is not a port`},
-		{"http with brackets", http + "worker.a.host=[::1]", `w.properties:7: worker.a.host: "[::1]": an IPv6 address is written without brackets`},
+		{"http with brackets around no IPv6 address", http + "worker.a.host=[127.0.0.1]", `w.properties:7: worker.a.host: "[127.0.0.1]": an IPv6 address is written without brackets`},
+		{"http with one bracket", http + "worker.a.host=[::1", `w.properties:7: worker.a.host: "[::1": an IPv6 address is written without brackets`},
+		{"D40: a name that is much too long", http + "worker.lb.balance_workers=" + strings.Repeat("n", 5000), "w.properties:7: worker.lb.balance_workers: the name \"" + strings.Repeat("n", 80) + "\"… has 5000 bytes, want at most 63 (and 1 more)"},
 		{"http with host and port in one", http + "worker.a.host=h:8080", `w.properties:7: worker.a.host: "h:8080" is not a host; "h" belongs into host and "8080" into port`},
 		{"http with a URL", http + "worker.a.host=http://h", `w.properties:7: worker.a.host: "http://h" is not a host but a URL`},
 		{"http with blanks in its host", http + "worker.a.host=h 8080", `w.properties:7: worker.a.host: "h 8080" is not a host: it has the character ' '`},
@@ -504,6 +506,35 @@ func TestFatal(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Peers 4F, the side of the file: an address is kept as it is written.
+func TestAddresses(t *testing.T) {
+	long := strings.Repeat("n", 63)
+	tests := []struct {
+		id, host, want string
+	}{
+		{"F01", "app.example", "app.example:80"}, // a name stays one: it is resolved at each dial
+		{"F05", "localhost", "localhost:80"},     // with all its addresses
+		{"F07", "2001:db8::1", "[2001:db8::1]:80"},
+		{"F07", "[2001:db8::1]", "[2001:db8::1]:80"},
+		{"F07", "fe80::1%eth0", "[fe80::1%eth0]:80"},
+		{"F07", "::ffff:192.0.2.1", "[::ffff:192.0.2.1]:80"},
+		{"D40", long, long + ":80"},
+	}
+	for _, tt := range tests {
+		f, problems, err := parse("worker.list=a\nworker.a.type=http\nworker.a.host=" + tt.host + "\nworker.a.port=80")
+		if err != nil || len(problems) > 0 {
+			t.Errorf("%s: host=%s: %v, %q", tt.id, tt.host, err, problems)
+			continue
+		}
+		if got := f.Members[0].Address(); got != tt.want {
+			t.Errorf("%s: host=%s has address %s, want %s", tt.id, tt.host, got, tt.want)
+		}
+		if want := "worker.a.host = " + strings.TrimSuffix(tt.want, ":80") + "\n"; !strings.Contains(f.String(), want) {
+			t.Errorf("%s: host=%s is not shown as %q", tt.id, tt.host, want)
+		}
 	}
 }
 

@@ -85,7 +85,11 @@ func (t *text) once(shown map[string]bool, m *Member, inLB bool) {
 	}
 	shown[m.Name] = true
 	t.worker(m.Name, m.Type)
-	t.put("host", m.Host)
+	if m.Type == TypeHTTP && strings.Contains(m.Host, ":") {
+		t.put("host", "["+m.Host+"]") // so that nobody takes its end for a port (peers.md F07)
+	} else {
+		t.put("host", m.Host)
+	}
 	t.put("port", m.Port)
 	if inLB {
 		t.put("route", m.Route)
