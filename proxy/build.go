@@ -25,6 +25,7 @@ type lb struct {
 	cookie, param string
 	rounds        int           // over the members
 	interval      time.Duration // between rounds
+	budget        *budget
 
 	members  map[string]*worker.Member // of the file, by name
 	template *worker.Member            // of newcomers; nil if it can have none
@@ -150,7 +151,7 @@ func (p *Proxy) buildLB(from *worker.LB, made map[string]*member) error {
 	l := &lb{
 		name: from.Name, typ: worker.TypeLB, method: worker.ByRequest.String(), balancer: b,
 		sticky: from.Sticky, cookie: from.SessionCookie, param: from.SessionParam(),
-		rounds: from.Retries, interval: from.RetryInterval,
+		rounds: from.Retries, interval: from.RetryInterval, budget: newBudget(p.retryBudget),
 	}
 	// Here, because a rule may use other names.
 	if _, err := cookie.NewFinder(cookie.FinderConfig{Cookie: l.cookie, Param: l.param, Codec: p.codec}); err != nil {
@@ -180,7 +181,7 @@ func (p *Proxy) buildSingle(w *worker.Member, made map[string]*member) error {
 	if err != nil {
 		return err
 	}
-	l := &lb{name: w.Name, typ: w.Type, balancer: b, rounds: 1}
+	l := &lb{name: w.Name, typ: w.Type, balancer: b, rounds: 1, budget: newBudget(p.retryBudget)}
 	p.workers = append(p.workers, l)
 	return p.addFromFile(l, w, made)
 }

@@ -31,7 +31,8 @@
 // what a member may have run is sent again once, if it is idempotent, and never to
 // the last member (design D8; failover.go has it all). After a death that it may
 // have caused it waits until gossip says that all sessions have copies again
-// (resend.go). For that the first 64 KiB of a request, head and body, are kept
+// (resend.go). What members have worked at is tried again only as long as the lb's
+// budget lasts (budget.go). For that the first 64 KiB of a request, head and body, are kept
 // until a member has answered. lb_retries has no effect: a round takes in every
 // member once.
 //

@@ -88,9 +88,11 @@ type exchange struct {
 	cause    error  // of failure, for the log
 	lost     bool   // failTimeout or failBegun because the member does not answer others either
 	busy     bool   // failConnect for want of a free connection: the member lives
+	crowded  bool   // failNotRun because the member has too much to do
 	spare    bool   // failConnect because the endpoint was replaced meanwhile
 	boot     uint64 // ID of the member's boot that gossip named last when it was sent the request
 	wary     bool   // the request may have killed a member, and nobody can say whether another death costs sessions
+	paid     bool   // the budget was charged for the next attempt
 	attempts int
 	resends  int
 
@@ -125,7 +127,7 @@ func (x *exchange) exchange() failure {
 	}
 	x.served = x.member
 	x.boot = x.member.boot.Load()
-	x.busy, x.spare, x.lost = false, false, false
+	x.busy, x.spare, x.lost, x.crowded, x.paid = false, false, false, false, false
 	begun := x.elapsed()
 	conn, f := x.member.endpoint().Send(x.p.ctx, x.msg.Bytes())
 	x.sent(conn, begun)
@@ -268,7 +270,7 @@ func (x *exchange) judge() failure {
 	}
 	if x.rep.Status == 503 && x.member.isOurs() {
 		if i := x.rep.Find(http1.NameNotExecuted, 0); i >= 0 {
-			x.noteOwner(x.rep.Value(i))
+			x.noteReason(x.rep.Value(i))
 			return x.stop(failNotRun)
 		}
 	}

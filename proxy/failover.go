@@ -99,6 +99,7 @@ type facts struct {
 	alive      bool     // for failDropped: the member took a connection afterwards
 	others     int      // for failDropped: members alive beside this one
 	gossip     bool     // for failDropped: gossip tells when redundancy is restored
+	crowded    bool     // for failNotRun: because it has too much to do
 	poisoned   bool     // its like was in flight when a member died, in the last minute
 }
 
@@ -173,6 +174,10 @@ func decide(f facts) decision {
 		return decision{to: giveUp, status: http.StatusBadGateway}
 	}
 }
+
+// pays reports whether another try after this failure counts for the budget: a
+// member has worked at the request, or has more to do than it can.
+func (f facts) pays() bool { return f.failure.sent() || f.crowded }
 
 // unsent is the decision when no member has run the request: any method, as
 // often as there are members.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/understudy-lb/understudy/proxy/balance"
+	"github.com/understudy-lb/understudy/proxy/status"
 )
 
 // counts are the proxy's counters since it was made.
@@ -14,6 +15,7 @@ type counts struct {
 	resent     atomic.Uint64 // sent again after a member had got them
 	held       atomic.Uint64 // that waited for redundancy before they were sent again
 	unrestored atomic.Uint64 // of these: in vain
+	unpaid     atomic.Uint64 // not tried again for want of budget
 	forged     atomic.Uint64 // session values that looked signed and did not verify
 	gone       atomic.Uint64 // whose client went away
 }
@@ -29,23 +31,13 @@ func (c *counts) add(x *exchange) {
 	}
 }
 
-// Counts are the proxy's counters since it was made.
-type Counts struct {
-	Requests   uint64 // with a reply, or at their end without one
-	Failed     uint64 // of these: answered by the proxy itself, or cut
-	Gone       uint64 // of these: the client went away
-	Resent     uint64 // sent again after a member had got them
-	Held       uint64 // that may have killed a member, and waited until redundancy was restored
-	Unrestored uint64 // of these: in vain, so they were not sent again
-	Forged     uint64 // session values that looked signed and did not verify
-}
-
 // Counts returns the counters.
-func (p *Proxy) Counts() Counts {
+func (p *Proxy) Counts() status.Counts {
 	c := &p.counts
-	return Counts{
+	return status.Counts{
 		Requests: c.requests.Load(), Failed: c.failed.Load(), Gone: c.gone.Load(),
-		Resent: c.resent.Load(), Held: c.held.Load(), Unrestored: c.unrestored.Load(), Forged: c.forged.Load(),
+		Resent: c.resent.Load(), Held: c.held.Load(), Unrestored: c.unrestored.Load(),
+		Unpaid: c.unpaid.Load(), Forged: c.forged.Load(),
 	}
 }
 

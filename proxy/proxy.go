@@ -65,6 +65,11 @@ type Config struct {
 	// Without gossip there is no wait.
 	ResendWait time.Duration
 
+	// RetryBudget is how many of an lb's requests may be tried again after a member
+	// has worked at them, in percent of all (see budget.go). If zero, it is 20. If
+	// negative, there is no limit.
+	RetryBudget int
+
 	// BodyTimeout is the longest silence of a client that has to send a body.
 	// If zero, it is 60 seconds.
 	BodyTimeout time.Duration
@@ -112,6 +117,7 @@ type Config struct {
 const (
 	defaultMaxResend    = 1
 	defaultResendWait   = 5 * time.Second
+	defaultRetryBudget  = 20
 	defaultBodyTimeout  = time.Minute
 	defaultWriteTimeout = time.Minute
 	defaultHeadTimeout  = 10 * time.Second
@@ -120,14 +126,15 @@ const (
 
 // A Proxy takes requests to members. It is safe for concurrent use.
 type Proxy struct {
-	file       *worker.File
-	codec      *cookie.Codec
-	maxResend  int
-	resendWait time.Duration
-	maxBody    int64
-	body       time.Duration
-	write      time.Duration
-	headTime   time.Duration
+	file        *worker.File
+	codec       *cookie.Codec
+	maxResend   int
+	retryBudget int // percent; negative: no limit
+	resendWait  time.Duration
+	maxBody     int64
+	body        time.Duration
+	write       time.Duration
+	headTime    time.Duration
 
 	tunnelIdle time.Duration // zero: no limit
 	maxTunnels int           // zero: no limit
@@ -190,6 +197,7 @@ func New(cfg Config) (*Proxy, error) {
 		return nil, err
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.retryBudget = cmp.Or(cfg.RetryBudget, defaultRetryBudget)
 	if err := p.build(cfg.Newcomers); err != nil {
 		p.Close()
 		return nil, err
@@ -295,7 +303,7 @@ func (x *exchange) nextRound() bool {
 func (x *exchange) failover() whither {
 	f := facts{
 		failure: x.failure, method: x.req.Method, replayable: x.pump.replayable(),
-		status: x.rep.Status, resends: x.resends, maxResend: x.p.maxResend,
+		status: x.rep.Status, resends: x.resends, maxResend: x.p.maxResend, crowded: x.crowded,
 	}
 	if x.failure == failNone {
 		x.done(x.outcome(f))
@@ -306,6 +314,12 @@ func (x *exchange) failover() whither {
 		x.survey(&f)
 	}
 	d := decide(f)
+	if d.to != giveUp && d.to != cutClient && f.pays() {
+		if x.paid = x.lb.budget.take(); !x.paid {
+			d.to = giveUp
+			x.p.counts.unpaid.Add(1)
+		}
+	}
 	if !x.begun {
 		x.status = d.status
 	}
@@ -423,6 +437,9 @@ func (x *exchange) done(o balance.Outcome) {
 
 // finish answers a client that has had no reply, counts, and logs.
 func (x *exchange) finish(to whither) {
+	if x.paid {
+		x.lb.budget.refund() // there was nobody to send it to
+	}
 	if len(x.id) == 0 {
 		x.identify() // it could not be read
 	}

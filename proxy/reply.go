@@ -40,20 +40,22 @@ func (x *exchange) reply() failure {
 	return failNone
 }
 
-// noteOwner reads the value of Understudy-Not-Executed: a reason, and maybe the
+// noteReason reads the value of Understudy-Not-Executed: a reason, and maybe the
 // member that can execute the request, which is then tried before all others:
 //
 //	draining
+//	full
 //	owner; member=b
 //
 // A request that may have killed a member is not sent where somebody says: the
 // owner may be the only holder that is left.
-func (x *exchange) noteOwner(value []byte) {
-	if x.wary {
-		return
+func (x *exchange) noteReason(value []byte) {
+	reason, param, ok := bytes.Cut(value, []byte(";"))
+	switch string(bytes.TrimSpace(reason)) {
+	case "full", "overloaded":
+		x.crowded = true
 	}
-	_, param, ok := bytes.Cut(value, []byte(";"))
-	if !ok {
+	if !ok || x.wary {
 		return
 	}
 	name, ok := bytes.CutPrefix(bytes.TrimSpace(param), []byte("member="))

@@ -315,3 +315,55 @@ func TestResendWithoutGossip(t *testing.T) { // D8
 		})
 	}
 }
+
+// In an outage that all members take part in, retries do not multiply what they
+// have to do; and who finds nobody at a door goes to the next all the same.
+func TestRetryBudget(t *testing.T) {
+	full := func(_ *fake, c *memberConn, _ *http.Request) bool {
+		c.say("HTTP/1.1 503 Service Unavailable\r\nUnderstudy-Not-Executed: full\r\nContent-Length: 0\r\n\r\n")
+		return true
+	}
+	const requests, saved = 1000, 1000
+	codec := testCodec(t)
+	for _, tt := range []struct {
+		name        string
+		percent     int
+		least, most int // requests that members get
+	}{
+		{"20 percent", 0, requests + saved, requests*12/10 + saved},
+		{"50 percent", 50, requests + saved, requests*15/10 + saved},
+		{"no limit", -1, 3 * requests, 3 * requests},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := options{
+				serve: map[string]handler{"a": full, "b": full, "c": full},
+				lines: "worker.lb.retries=1\n",
+				config: func(c *proxy.Config) {
+					c.Codec, c.RetryBudget = codec, tt.percent // with it the members are ours
+				},
+			}
+			one(t, o, func(t *testing.T, w *world) {
+				for range requests {
+					if a := w.get("/", ""); a.status != 503 {
+						t.Fatalf("status %d, want 503", a.status)
+					}
+				}
+				if n := w.total(); n < tt.least || n > tt.most {
+					t.Errorf("%d requests became %d, want %d to %d", requests, n, tt.least, tt.most)
+				}
+				if unpaid := w.proxy.Counts().Unpaid; (unpaid > 0) != (tt.percent >= 0) {
+					t.Errorf("%d were not paid for", unpaid)
+				}
+				for _, name := range []string{"b", "c"} {
+					w.members[name].handler = counter
+				}
+				w.members["a"].kill()
+				for range 9 {
+					if a := w.post("/order", "s.a", "x"); a.status != 200 {
+						t.Errorf("a refused POST = %d, want 200 from another member", a.status)
+					}
+				}
+			})
+		})
+	}
+}

@@ -41,6 +41,7 @@ func (x *exchange) route() failure {
 		return x.failed(failNoWorker, errNoWorker)
 	}
 	x.mapping, x.lb = m, m.lb
+	x.lb.budget.earn()
 	x.want.Activations, x.want.Stateless = m.activations, m.stateless
 	if m.finder == nil {
 		return failNone

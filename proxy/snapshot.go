@@ -12,7 +12,7 @@ func (p *Proxy) Snapshot() status.Snapshot {
 	p.gossip.mu.Lock()
 	known := p.gossip.known
 	p.gossip.mu.Unlock()
-	snap := status.Snapshot{Started: p.started}
+	snap := status.Snapshot{Started: p.started, Counts: p.Counts()}
 	for _, l := range p.workers {
 		snap.Workers = append(snap.Workers, l.snapshot(known))
 	}

@@ -701,6 +701,26 @@ func TestSetPhase(t *testing.T) {
 	}
 }
 
+// A member that was not chosen for a while, because it said so, gets its share when
+// it is back, and not everything until it has caught up.
+func TestBackToItsShare(t *testing.T) {
+	for _, p := range []Phase{Draining, Overloaded, Starting} {
+		b := newBalancer(t, routes("a", "b", "c")...)
+		b.SetPhase("a", p)
+		for range 1000 {
+			pick(t, b, Request{}, OK)
+		}
+		b.SetPhase("a", Running)
+		by := map[string]int{}
+		for range 30 {
+			by[pick(t, b, Request{}, OK)]++
+		}
+		if by["a"] < 9 || by["a"] > 11 {
+			t.Errorf("after %v it got %d of 30 requests, want 10", p, by["a"])
+		}
+	}
+}
+
 func TestNewErrors(t *testing.T) {
 	tests := []struct {
 		cfg  Config

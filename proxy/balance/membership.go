@@ -106,13 +106,17 @@ func (b *Balancer) Fail(route string) bool {
 }
 
 // SetPhase notes what the member of the given route says of itself, and reports
-// whether there is such a member.
+// whether there is such a member. One that serves everybody again has not been
+// chosen meanwhile; it is as far behind its share then as a newcomer.
 func (b *Balancer) SetPhase(route string, p Phase) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := b.byRoute[route]
 	if m == nil {
 		return false
+	}
+	if p == Running && m.Phase != Running {
+		m.lbValue = b.most()
 	}
 	m.Phase = p
 	return true

@@ -11,6 +11,7 @@ import (
 type Collector struct {
 	snapshot func() Snapshot
 	metrics  []metric
+	totals   []total
 	gossip   *prometheus.Desc
 	lines    *prometheus.Desc
 	dropped  *prometheus.Desc
@@ -21,6 +22,12 @@ type metric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(Member) (v float64, ok bool)
+}
+
+// total is one number of the proxy as a whole.
+type total struct {
+	desc  *prometheus.Desc
+	value func(Counts) uint64
 }
 
 // NewCollector returns a collector that calls snapshot at each scrape.
@@ -38,6 +45,17 @@ func NewCollector(snapshot func() Snapshot) *Collector {
 	counter := func(name, help string, value func(Member) uint64) {
 		c.add(prometheus.CounterValue, name+"_total", help, func(m Member) float64 { return float64(value(m)) })
 	}
+	total := func(name, help string, value func(Counts) uint64) {
+		c.totals = append(c.totals, total{prometheus.NewDesc("understudy_"+name+"_total", help, nil, nil), value})
+	}
+	total("requests", "Requests that have ended.", func(n Counts) uint64 { return n.Requests })
+	total("requests_failed", "Requests answered by the proxy itself, or cut.", func(n Counts) uint64 { return n.Failed })
+	total("requests_gone", "Requests whose client went away.", func(n Counts) uint64 { return n.Gone })
+	total("resends", "Requests sent again after a member had got them.", func(n Counts) uint64 { return n.Resent })
+	total("resends_held", "Requests that may have killed a member, and waited until redundancy was restored.", func(n Counts) uint64 { return n.Held })
+	total("resends_unrestored", "Of these, requests that were not sent again because it was not restored in time.", func(n Counts) uint64 { return n.Unrestored })
+	total("retries_unpaid", "Requests not tried again because the retry budget was spent.", func(n Counts) uint64 { return n.Unpaid })
+	total("forged_references", "Session references that looked signed and did not verify.", func(n Counts) uint64 { return n.Forged })
 	gauge("in_service", "1 if the member gets requests, if only those of its sessions.", func(m Member) float64 {
 		if m.InService {
 			return 1
@@ -73,6 +91,9 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range c.metrics {
 		ch <- m.desc
 	}
+	for _, t := range c.totals {
+		ch <- t.desc
+	}
 	ch <- c.gossip
 	ch <- c.lines
 	ch <- c.dropped
@@ -96,6 +117,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 				}
 			}
 		}
+	}
+	for _, t := range c.totals {
+		ch <- prometheus.MustNewConstMetric(t.desc, prometheus.CounterValue, float64(t.value(s.Counts)))
 	}
 	ch <- prometheus.MustNewConstMetric(c.gossip, prometheus.GaugeValue, float64(len(s.Gossip)))
 	if l := s.AccessLog; l != nil {

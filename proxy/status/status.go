@@ -21,7 +21,20 @@ type Snapshot struct {
 	Workers []Worker  // in the order of worker.list
 	Gossip  []Node    // everybody whom gossip knows, proxies included; nil without gossip
 
+	Counts    Counts
 	AccessLog *AccessLog // nil without one
+}
+
+// Counts are of requests since the proxy began.
+type Counts struct {
+	Requests   uint64 // with a reply, or at their end without one
+	Failed     uint64 // of these: answered by the proxy itself, or cut
+	Gone       uint64 // of these: the client went away
+	Resent     uint64 // sent again after a member had got them
+	Held       uint64 // that may have killed a member, and waited until redundancy was restored
+	Unrestored uint64 // of these: in vain, so they were not sent again
+	Unpaid     uint64 // not tried again because the retry budget was spent
+	Forged     uint64 // session values that looked signed and did not verify
 }
 
 // AccessLog counts lines since the start.

@@ -48,6 +48,7 @@ func sample() Snapshot {
 			{Name: "a", Boot: 7, Address: "127.0.0.1:7001", State: "running"},
 			{Name: "proxy-x", Boot: 1, Address: "127.0.0.1:7000", State: "running", Proxy: true},
 		},
+		Counts: Counts{Requests: 1300, Failed: 9, Gone: 8, Resent: 7, Held: 6, Unrestored: 5, Unpaid: 4, Forged: 3},
 	}
 }
 
