@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/understudy-lb/understudy/bench/stage"
 )
 
 // A user is one browser: a connection to one node and a session there. It knows
@@ -73,18 +75,6 @@ func (u *user) hit(ctx context.Context, bytes int, rewrite bool) error {
 
 func bytesOf(body []byte) []byte { return bytes.TrimSpace(body) }
 
-// pause waits, and reports whether ctx let it.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 func (u *user) close() {
 	if u.conn != nil {
 		u.conn.Close() //nolint:errcheck // nothing is lost with it
@@ -129,7 +119,7 @@ func drive(ctx context.Context, users []*user, d time.Duration, rate, bytes int,
 			for ctx.Err() == nil {
 				if rate == 0 {
 					next = time.Now()
-				} else if !pause(ctx, time.Until(next)) {
+				} else if !stage.Pause(ctx, time.Until(next)) {
 					return
 				}
 				if err := u.hit(context.WithoutCancel(ctx), bytes, rewrite); err != nil {

@@ -14,16 +14,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/understudy-lb/understudy/bench/stage"
 )
 
 // options are the flags.
@@ -51,67 +49,27 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 500, "requests a second of the unsaturated measurement")
 	flag.IntVar(&o.sessions, "sessions", 20_000, "sessions of 1 KiB of the measurement of memory; 0: none")
 	flag.StringVar(&o.heap, "heap", "384m", "heap of each Java machine")
-	flag.StringVar(&o.out, "out", "bench/results", "folder for the report")
+	flag.StringVar(&o.out, "out", "results", "folder for the report")
 	flag.Parse()
 	o.who = strings.Split(*who, ",")
 	for f := range strings.SplitSeq(*nodes, ",") {
 		n, err := strconv.Atoi(f)
 		if err != nil || n < 1 {
-			fatalf("-nodes %q: want numbers", *nodes)
+			stage.Fatalf("-nodes %q: want numbers", *nodes)
 		}
 		o.nodes = append(o.nodes, n)
 	}
 	for _, name := range o.who {
 		if !slices.Contains(names(), name) {
-			fatalf("-who %q: want some of %s", name, strings.Join(names(), ","))
+			stage.Fatalf("-who %q: want some of %s", name, strings.Join(names(), ","))
 		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if os.Getenv(namespaced) == "" && os.Geteuid() == 0 {
-		if code, err := reexec(ctx); err == nil {
-			os.Exit(code)
-		}
-	}
+	stage.Isolate(ctx)
 	if err := run(ctx, o); err != nil {
-		fatalf("%v", err)
+		stage.Fatalf("%v", err)
 	}
-}
-
-func fatalf(format string, args ...any) {
-	logf(format, args...)
-	os.Exit(1)
-}
-
-// logf says on standard error how far it is.
-func logf(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, time.Now().Format(time.TimeOnly)+" "+format+"\n", args...)
-}
-
-// namespaced tells a process that it has been started in its own namespace.
-const namespaced = "UNDERSTUDY_BENCH_NAMESPACE"
-
-// reexec starts this program again in a network namespace of its own and returns
-// its exit status. The error says that it could not be started.
-func reexec(ctx context.Context) (code int, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return 0, err
-	}
-	// Packets as on a cable: 1500 bytes, not one of 64 KiB for all.
-	const up = "ip link set lo mtu 1500 gso_max_segs 1 up || ip link set lo up; exec \"$@\""
-	cmd := exec.CommandContext(ctx, "unshare", append([]string{"--net", "sh", "-c", up, "sh", self}, os.Args[1:]...)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.Env = append(os.Environ(), namespaced+"=1")
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := cmd.Run(); err != nil {
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) {
-			return 0, err
-		}
-		return exit.ExitCode(), nil
-	}
-	return 0, nil
 }
 
 // A load is what sessions hold beside the counter.
@@ -136,23 +94,16 @@ func loads() []load {
 }
 
 func run(ctx context.Context, o options) (err error) {
-	dir, err := os.MkdirTemp("", "understudy-bench-")
+	st, err := stage.New()
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err == nil { // else what the processes said may tell why
-			err = os.RemoveAll(dir)
-		}
-	}()
-	s := &stage{dir: dir, node: filepath.Join(dir, "node"), heap: o.heap, next: 20_000}
-	if _, err := exec.LookPath("taskset"); err == nil && runtime.NumCPU() > 1 {
-		s.pin = true
+	defer func() { err = st.Close(err) }()
+	s := &bill{Stage: st, heap: o.heap}
+	if s.node, err = st.Build(ctx, "./sessions/node"); err != nil {
+		return err
 	}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", s.node, "./sessions/node").CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w: %s", err, out)
-	}
-	r := &report{opts: o, pinned: s.pin, started: time.Now()}
+	r := &report{opts: o, pinned: s.Pin, started: time.Now()}
 	for _, name := range o.who {
 		if what := missing(name); what != "" {
 			r.absent = append(r.absent, name+" needs "+what)
@@ -174,11 +125,11 @@ func run(ctx context.Context, o options) (err error) {
 }
 
 // measure runs all contestants with n nodes.
-func (r *report) measure(ctx context.Context, s *stage, n int) (err error) {
+func (r *report) measure(ctx context.Context, s *bill, n int) (err error) {
 	var all []*contestant
 	defer func() {
 		for _, c := range all {
-			err = errors.Join(err, c.stop())
+			err = errors.Join(err, c.Stop())
 		}
 	}()
 	ports := map[string][]int{}
@@ -191,7 +142,7 @@ func (r *report) measure(ctx context.Context, s *stage, n int) (err error) {
 		if len(c.wire) > 0 {
 			ports[counterName(name, n)] = c.wire
 		}
-		logf("%s: %d nodes started", name, n)
+		stage.Logf("%s: %d nodes started", name, n)
 	}
 	w, err := newWire(ctx, ports)
 	if err != nil {
@@ -211,7 +162,7 @@ func (r *report) measure(ctx context.Context, s *stage, n int) (err error) {
 					return err
 				}
 				r.add(c.name, n, l, m)
-				logf("round %d, %d nodes, %s, %s: %.0f requests per CPU-second, %d B", round+1, n, l, c.name, m.perCPU, m.wire)
+				stage.Logf("round %d, %d nodes, %s, %s: %.0f requests per CPU-second, %d B", round+1, n, l, c.name, m.perCPU, m.wire)
 			}
 		}
 	}
@@ -236,7 +187,7 @@ func warm(ctx context.Context, c *contestant, o options) error {
 			return fmt.Errorf("%s, warming up: %w", c.name, err)
 		}
 	}
-	logf("%s: warm", c.name)
+	stage.Logf("%s: warm", c.name)
 	return nil
 }
 
@@ -271,14 +222,14 @@ func measureOne(ctx context.Context, c *contestant, w *wire, n int, l load, o op
 			return fail(err)
 		}
 	}
-	before, err := cpu(c.pids())
+	before, err := stage.CPU(c.PIDs())
 	if err != nil {
 		return fail(err)
 	}
 	if m.saturated, err = drive(ctx, users, o.stretch, 0, l.bytes, l.rewrite); err != nil {
 		return fail(err)
 	}
-	after, err := cpu(c.pids())
+	after, err := stage.CPU(c.PIDs())
 	if err != nil {
 		return fail(err)
 	}
@@ -300,7 +251,7 @@ func measureOne(ctx context.Context, c *contestant, w *wire, n int, l load, o op
 
 // memory fills each contestant with sessions and asks what one of them takes, in
 // all nodes together.
-func (r *report) memory(ctx context.Context, s *stage, n int) error {
+func (r *report) memory(ctx context.Context, s *bill, n int) error {
 	r.memoryNodes = n
 	for _, name := range r.who {
 		c, err := s.start(ctx, name, n)
@@ -308,10 +259,10 @@ func (r *report) memory(ctx context.Context, s *stage, n int) error {
 			return err
 		}
 		per, err := fill(ctx, c, r.opts.sessions)
-		if err = errors.Join(err, c.stop()); err != nil {
+		if err = errors.Join(err, c.Stop()); err != nil {
 			return fmt.Errorf("%s, memory: %w", name, err)
 		}
-		logf("%s: %d B per session", name, per)
+		stage.Logf("%s: %d B per session", name, per)
 		r.heap = append(r.heap, per)
 	}
 	return nil

@@ -1,45 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/understudy-lb/understudy/bench/stage"
 )
-
-// clockTicks is USER_HZ, which is 100 on every Linux that Go runs on.
-const clockTicks = 100
-
-// cpu is the processor time that the processes have used so far, user and
-// system.
-func cpu(pids []int) (time.Duration, error) {
-	var sum time.Duration
-	for _, pid := range pids {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			return 0, err
-		}
-		// The name in parentheses may hold anything; the fields after it do not.
-		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-		for _, s := range f[11:13] { // utime, stime
-			n, err := strconv.Atoi(s)
-			if err != nil {
-				return 0, err
-			}
-			sum += time.Duration(n) * time.Second / clockTicks
-		}
-	}
-	return sum, nil
-}
 
 // heap is the live memory of the sessions' holders, in bytes, as each of them
 // says after a collection.
@@ -72,7 +45,7 @@ func number(ctx context.Context, url string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	rep, err := client().Do(req)
+	rep, err := stage.Client().Do(req)
 	if err != nil {
 		return 0, err
 	}
@@ -134,13 +107,4 @@ func (w *wire) bytes(ctx context.Context, name string) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("nft: no counter %s", name)
-}
-
-// median of v, which it sorts; zero without any.
-func median[T float64 | int](v []T) T { //nolint:ireturn // T is a number
-	if len(v) == 0 {
-		return 0
-	}
-	slices.Sort(v)
-	return v[len(v)/2]
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/understudy-lb/understudy/bench/stage"
 )
 
 // A report collects what was measured.
@@ -120,14 +122,14 @@ func (r *report) table(b *strings.Builder, n int, l load) {
 		if c == nil {
 			continue
 		}
-		v := median(slices.Clone(c.PerCPU))
+		v := stage.Median(slices.Clone(c.PerCPU))
 		ratio := ""
 		if us != nil && name != ours {
-			ratio = fmt.Sprintf("%.2f ×", median(slices.Clone(us.PerCPU))/v)
+			ratio = fmt.Sprintf("%.2f ×", stage.Median(slices.Clone(us.PerCPU))/v)
 		}
 		fmt.Fprintf(b, "| %s | %.0f (%.0f–%.0f) | %s | %d | %.2f / %.2f | %.2f / %.2f |\n", name, v, slices.Min(c.PerCPU), slices.Max(c.PerCPU),
-			ratio, median(slices.Clone(c.Wire)), median(slices.Clone(c.P50)), median(slices.Clone(c.P99)),
-			median(slices.Clone(c.Paced)), median(slices.Clone(c.Paced9)))
+			ratio, stage.Median(slices.Clone(c.Wire)), stage.Median(slices.Clone(c.P50)), stage.Median(slices.Clone(c.P99)),
+			stage.Median(slices.Clone(c.Paced)), stage.Median(slices.Clone(c.Paced9)))
 	}
 }
 
@@ -139,7 +141,7 @@ func (r *report) chart() string {
 	best := 1.0
 	for _, c := range r.cells {
 		if c.Load == l.String() {
-			best = max(best, median(slices.Clone(c.PerCPU)))
+			best = max(best, stage.Median(slices.Clone(c.PerCPU)))
 		}
 	}
 	var b strings.Builder
@@ -153,7 +155,7 @@ func (r *report) chart() string {
 			if i == 0 {
 				fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`, left-50, y+bar-4, html.EscapeString(name))
 			}
-			v := median(slices.Clone(c.PerCPU))
+			v := stage.Median(slices.Clone(c.PerCPU))
 			w := int(v / best * (width - left - 80))
 			color := "#9aa5b1"
 			if name == ours {
