@@ -593,3 +593,41 @@ func TestSignedSession(t *testing.T) { // D1, A32
 		}
 	})
 }
+
+// D37: a length in lower case is sent once, to the member and to the client.
+func TestContentLengthInLowerCase(t *testing.T) {
+	one(t, options{members: []string{"a"}, without: []string{"a"}}, func(t *testing.T, w *world) {
+		ln, err := w.net.Host("10.0.1.1").Listen("tcp", ":8080")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close() //nolint:errcheck // the test is over
+		go func() {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close() //nolint:errcheck // the test is over
+			var head strings.Builder
+			for r := bufio.NewReader(c); ; {
+				line, err := r.ReadString('\n')
+				if err != nil {
+					return
+				}
+				head.WriteString(line)
+				if line == "\r\n" {
+					break
+				}
+			}
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\ncontent-length: %d\r\nConnection: close\r\n\r\n%s", head.Len(), head.String()) //nolint:errcheck // likewise
+		}()
+		c := w.raw()
+		c.say("POST / HTTP/1.1\r\nHost: x\r\ncontent-length: 3\r\nConnection: close\r\n\r\nabc")
+		head, body, _ := strings.Cut(c.all(), "\r\n\r\n")
+		for side, text := range map[string]string{"member": body, "client": head} {
+			if n := strings.Count(strings.ToLower(text), "content-length:"); n != 1 {
+				t.Errorf("the %s got %d lengths:\n%s", side, n, text)
+			}
+		}
+	})
+}

@@ -16,7 +16,10 @@ import (
 func TestRules(t *testing.T) {
 	s := newStage(t, "a", "b", "c")
 	workers := s.file("workers.properties", s.servers("a", "b", "c")+`
-worker.list=one,two,c
+worker.list=one,two,c,ghost
+worker.ghost.type=http
+worker.ghost.host=127.0.0.1
+worker.ghost.port=1
 worker.one.type=lb
 worker.one.balance_workers=a,b
 worker.two.type=lb
@@ -29,6 +32,7 @@ worker.c.mount=/healthz
 !/counter/secret=*
 /set=two;sticky_ignore=1
 /typo=three
+/ghost=ghost
 `)
 	page := s.file("sorry.html", "<h1>Sorry</h1>\n")
 	p := s.proxy(workers, true, "--urimap", rules, "--newcomers", "two", "--error-page", page, "--error-page", "500="+s.file("500.txt", "five hundred\n"))
@@ -50,6 +54,7 @@ worker.c.mount=/healthz
 		"/counter/../peek": {307, ""}, // by /peek, to a node that gets the path as it came
 		"/%2e%2e/counter":  {400, "<h1>Sorry</h1>\n"},
 		"/typo":            {500, "five hundred\n"},
+		"/ghost":           {503, "<h1>Sorry</h1>\n"},
 		"/healthz":         {200, ""},
 	} {
 		status, body := ask(t, "http://"+p.listen+path)
@@ -61,6 +66,11 @@ worker.c.mount=/healthz
 		if metric(t, p.admin, m) != 1 {
 			t.Errorf("metric %s is not 1", m)
 		}
+	}
+
+	// One worker without a server is no reason to send the others' requests elsewhere.
+	if status, text := ask(t, "http://"+p.admin+"/readyz"); status != 200 {
+		t.Errorf("readyz = %d %q, want 200", status, text)
 	}
 
 	// A newcomer joins two, and only it.
@@ -137,6 +147,18 @@ func TestExplain(t *testing.T) {
 		name: "above the root",
 		args: []string{"--workers", several, "--urimap", rules, "--explain", "/../x"},
 		want: []string{"/../x goes above the root\n", "/../x: 400, refused"},
+	}, {
+		name: "an encoded slash",
+		args: []string{"--workers", several, "--urimap", rules, "--explain", "/shop/a%2Fb"},
+		want: []string{"/shop/a%2Fb: 404, not mapped, it has an encoded slash\n"},
+	}, {
+		name: "an encoded slash that is allowed",
+		args: []string{"--workers", several, "--urimap", rules, "--encoded-slashes", "--explain", "/shop/a%2Fb"},
+		want: []string{"/shop/a%2Fb: worker shop;stopped=n1\n"},
+	}, {
+		name: "an unsafe path that is not wanted",
+		args: []string{"--workers", several, "--urimap", rules, "--reject-unsafe", "--explain", "/shop/a%25b"},
+		want: []string{"/shop/a%25b: 404, not mapped, it has a '%'"},
 	}, {
 		name: "nobody",
 		args: []string{"--workers", several, "--urimap", rules, "--explain", "/x"},
