@@ -74,7 +74,8 @@ func (p *Proxy) take() *exchange {
 		x = &exchange{p: p}
 		x.one.x, x.two.x = x, x
 		x.msg.Init(p.bufs)
-		x.pump.spill.Init(p.bufs)
+		x.pump.out.Init(p.bufs)
+		x.spooled.s = p.spool
 		x.one.head.Init(p.bufs)
 		x.two.head.Init(p.bufs)
 		x.two.lines.Init(p.bufs)
@@ -85,7 +86,8 @@ func (p *Proxy) take() *exchange {
 // give takes it back. It holds no buffer and no connection meanwhile.
 func (p *Proxy) give(x *exchange) {
 	x.msg.Free()
-	x.pump.spill.Free()
+	x.pump.out.Free()
+	x.spooled.free()
 	x.one.head.Free()
 	x.one.conn, x.one.last, x.one.cut = nil, false, false
 	if x.two.w != nil {
@@ -110,8 +112,8 @@ func (p *Proxy) give(x *exchange) {
 
 // reset forgets the request of net/http's server.
 func (c *client2) reset() {
-	c.w, c.r, c.err = nil, nil, nil
-	c.cut.Store(false)
+	c.end()
+	c.w, c.r, c.err, c.aside = nil, nil, nil, false
 	c.head.Free()
 	c.lines.Free()
 	if c.buf != nil {

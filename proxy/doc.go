@@ -32,9 +32,13 @@
 // the last member (design D8; failover.go has it all). After a death that it may
 // have caused it waits until gossip says that all sessions have copies again
 // (resend.go). What members have worked at is tried again only as long as the lb's
-// budget lasts (budget.go). For that the first 64 KiB of a request, head and body, are kept
-// until a member has answered. lb_retries has no effect: a round takes in every
-// member once.
+// budget lasts (budget.go).
+//
+// For that a request is kept until a member's reply begins: in memory as far as
+// [SpoolConfig] says, then, if it could be sent again at all, in a file (spool.go)
+// that each piece goes to when the member has it. What there is no room for goes on
+// all the same, and can be sent once. lb_retries has no effect: a round takes in
+// every member once.
 //
 // # Tunnels
 //

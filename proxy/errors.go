@@ -35,8 +35,11 @@ func classifyBody(err error) failure {
 		}
 		return failClient
 	}
-	if isTimeout(err) {
+	switch {
+	case isTimeout(err):
 		return failSlow
+	case errors.Is(err, errSpool):
+		return failSpool
 	}
 	return failGone
 }

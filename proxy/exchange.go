@@ -19,8 +19,11 @@ type request interface {
 	// Source hands out the body.
 	http1.Source
 
-	// interrupt makes a Next that waits, in another goroutine, return. resume is
-	// called after it has returned, and says whether Next can be called again.
+	// interruptible is called before a goroutine calls Next that may be
+	// interrupted. interrupt makes a Next that waits, in another goroutine, return.
+	// resume is called after it has returned, and says whether Next can be called
+	// again.
+	interruptible()
 	interrupt()
 	resume() bool
 }
@@ -63,6 +66,7 @@ type exchange struct {
 	framing http1.Framing
 	upgrade bool // it asks for another protocol, and has a place for a tunnel
 	pump    pump
+	spooled spooled
 
 	// Who shall serve it.
 	mapping *mapping
@@ -138,7 +142,7 @@ func (x *exchange) exchange() failure {
 	// After a write that failed midway a reply may be waiting all the same: a
 	// member that answers early stops reading (peers.md C17).
 	x.conn = conn
-	if f == nil && !x.pump.ended.Load() {
+	if f == nil && x.pump.wanted() {
 		x.pump.start(x)
 	}
 	for {
@@ -246,11 +250,10 @@ func (x *exchange) await() error {
 		if err == nil || !isTimeout(err) {
 			return err
 		}
-		if x.pump.running {
-			if last := x.pump.progress(); last.After(since) {
-				since = last
-			}
-		} else if x.out.gone() {
+		if last := x.pump.progress(); last.After(since) {
+			since = last
+		}
+		if !x.pump.busy() && x.out.gone() {
 			return errGone
 		}
 		if silence > 0 && time.Since(since) >= silence {

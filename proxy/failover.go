@@ -28,6 +28,7 @@ const (
 	failPath              // the path cannot be compared with rules, or only in several ways
 	failNoWorker          // the rule's worker does not exist
 	failReplaced          // the member answered; the rule wants an error page of ours in place of its content
+	failSpool             // the body cannot be read back from the spool
 	failTunnel            // the member has broken a tunnel, or is gone
 	failIdle              // we have ended a tunnel: it was idle, or the proxy stops
 	failTunnels           // no further tunnel may be opened
@@ -40,7 +41,7 @@ func (f failure) String() string {
 		"", "connect", "not-executed", "status", "dropped", "timeout", "malformed",
 		"begun", "client-gone", "client-error", "too-large", "client-slow", "method",
 		"unmapped", "path", "no-worker", "replaced",
-		"tunnel-broken", "tunnel-ended", "too-many-tunnels",
+		"spool", "tunnel-broken", "tunnel-ended", "too-many-tunnels",
 	}[f]
 }
 
@@ -168,6 +169,8 @@ func decide(f facts) decision {
 		return decision{to: giveUp, status: f.status}
 	case failNoWorker:
 		return decision{to: giveUp, status: http.StatusInternalServerError}
+	case failSpool:
+		return decision{to: giveUp, status: http.StatusBadGateway}
 	case failTunnels:
 		return decision{to: giveUp, status: http.StatusServiceUnavailable}
 	default: // failMalformed: it would answer so again
@@ -178,6 +181,26 @@ func decide(f facts) decision {
 // pays reports whether another try after this failure counts for the budget: a
 // member has worked at the request, or has more to do than it can.
 func (f facts) pays() bool { return f.failure.sent() || f.crowded }
+
+// resendable reports whether there is a failure of the attempt under way after
+// which the request would be sent again: whether its body has to be kept.
+func (x *exchange) resendable() bool {
+	f := facts{
+		method: x.req.Method, replayable: true, recovery: x.member.recovery, resends: x.resends, maxResend: x.p.maxResend,
+		alive: true, others: 2,
+	}
+	again := func(failure failure, status int) bool {
+		f.failure, f.status = failure, status
+		to := decide(f).to
+		return to != giveUp && to != cutClient
+	}
+	for _, rule := range x.failOn() {
+		if again(failStatus, rule.Status) {
+			return true
+		}
+	}
+	return x.member.isOurs() && again(failNotRun, 0) || again(failDropped, 0) || again(failTimeout, 0)
+}
 
 // unsent is the decision when no member has run the request: any method, as
 // often as there are members.

@@ -101,6 +101,8 @@ func (c *client1) Trailer() *http1.Head {
 	return t
 }
 
+func (c *client1) interruptible() {}
+
 func (c *client1) interrupt() { c.conn.Interrupt() }
 
 func (c *client1) resume() bool {

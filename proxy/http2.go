@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/understudy-lb/understudy/proxy/http1"
@@ -22,8 +21,11 @@ type client2 struct {
 
 	head    http1.Out
 	buf     []byte
-	err     error       // what Next returns next
-	cut     atomic.Bool // interrupt was called
+	err     error // what Next returns next
+	aside   bool  // reads go on in a goroutine of their own, so that waiting for them can be interrupted
+	reading bool  // such a goroutine is under way
+	got     chan read
+	cut     chan struct{} // a token: interrupt was called
 	lines   http1.Out
 	trailer http1.Request
 }
@@ -97,6 +99,45 @@ func (c *client2) parse() error {
 	return err
 }
 
+// read is what a read of the body has brought.
+type read struct {
+	n   int
+	err error
+}
+
+// interruptible is called before another goroutine may interrupt a Next.
+//
+// A body of net/http's server that a deadline has passed cannot be read any more,
+// so what is interrupted is not the read, but who waits for it.
+func (c *client2) interruptible() {
+	if c.got == nil {
+		c.got, c.cut = make(chan read, 1), make(chan struct{}, 1)
+	}
+	c.aside = true
+}
+
+// read reads into buf.
+func (c *client2) read() (n int, err error) {
+	if !c.aside {
+		return c.r.Body.Read(c.buf)
+	}
+	if !c.reading {
+		c.reading = true
+		body, buf, got := c.r.Body, c.buf, c.got
+		go func() {
+			n, err := body.Read(buf)
+			got <- read{n, err}
+		}()
+	}
+	select {
+	case r := <-c.got:
+		c.reading = false
+		return r.n, r.err
+	case <-c.cut:
+		return 0, http1.ErrInterrupted
+	}
+}
+
 // Next reads a piece of the request's body.
 func (c *client2) Next() ([]byte, error) {
 	if c.err != nil {
@@ -106,9 +147,9 @@ func (c *client2) Next() ([]byte, error) {
 		c.buf = c.x.p.bufs.Get()
 	}
 	for range maxEmptyReads {
-		n, err := c.r.Body.Read(c.buf)
-		if err != nil && !errors.Is(err, io.EOF) && c.cut.Load() {
-			err = http1.ErrInterrupted
+		n, err := c.read()
+		if errors.Is(err, http1.ErrInterrupted) {
+			return nil, err
 		}
 		c.err = err
 		if n > 0 {
@@ -134,6 +175,7 @@ func (c *client2) Trailer() *http1.Head {
 		return nil
 	}
 	o := &c.lines
+	o.Truncate(0)
 	o.RawString("GET / HTTP/1.1\r\nHost: trailer\r\n")
 	for name, values := range c.r.Trailer {
 		for _, v := range values {
@@ -155,13 +197,31 @@ func (c *client2) Trailer() *http1.Head {
 }
 
 func (c *client2) interrupt() {
-	c.cut.Store(true)
-	// Where the server has no such thing, the handler's end does it.
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0))
+	select {
+	case c.cut <- struct{}{}:
+	default: // it waits already
+	}
 }
 
-// resume says no: a body that was interrupted has ended.
-func (c *client2) resume() bool { return false }
+func (c *client2) resume() bool {
+	select {
+	case <-c.cut:
+	default: // Next has taken it
+	}
+	return c.err == nil || errors.Is(c.err, io.EOF)
+}
+
+// end waits for a read under way, whose body nobody wants.
+func (c *client2) end() {
+	if !c.reading {
+		return
+	}
+	if err := http.NewResponseController(c.w).SetReadDeadline(time.Unix(1, 0)); err != nil {
+		_ = c.r.Body.Close() // that ends it as well
+	}
+	<-c.got
+	c.reading = false
+}
 
 func (c *client2) gone() bool { return c.r.Context().Err() != nil }
 

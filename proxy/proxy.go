@@ -98,6 +98,9 @@ type Config struct {
 	// more is answered 503 (seeds.md PLUG-48). If zero, there is no limit.
 	MaxTunnels int
 
+	// Spool bounds what is kept of requests so that they can be sent again.
+	Spool SpoolConfig
+
 	// Limits bounds the messages of clients and members.
 	Limits http1.Limits
 
@@ -136,6 +139,7 @@ type Proxy struct {
 	write       time.Duration
 	headTime    time.Duration
 
+	kept       int           // bytes of a request that are kept in memory
 	tunnelIdle time.Duration // zero: no limit
 	maxTunnels int           // zero: no limit
 
@@ -157,6 +161,7 @@ type Proxy struct {
 	everything *mapping                  // of all requests; nil: uris decides
 	suspects   suspects
 	tunnels    tunnels
+	spool      *spool
 	counts     counts
 	gossip     gossip
 	started    time.Time
@@ -186,7 +191,9 @@ func New(cfg Config) (*Proxy, error) {
 		tunnelIdle: max(0, cmp.Or(cfg.TunnelTimeout, defaultTunnel)), maxTunnels: cfg.MaxTunnels,
 		trusted: slices.Clone(cfg.TrustedNetworks),
 		log:     cfg.Log, access: cfg.Access, timed: cfg.Access.Timed(), sessions: sessionNames(cfg.Workers),
-		bufs:    http1.NewBuffers(http1.BuffersConfig{Big: maxKept}),
+		kept:    max(leastKept, cmp.Or(cfg.Spool.Memory, defaultKept)),
+		spool:   newSpool(cfg.Spool, cfg.Log),
+		bufs:    http1.NewBuffers(http1.BuffersConfig{}),
 		started: time.Now(),
 	}
 	if cfg.MaxBody < 0 || cfg.MaxTunnels < 0 || p.body < 0 || p.write < 0 || p.headTime < 0 {

@@ -10,11 +10,6 @@ import (
 	"github.com/understudy-lb/understudy/proxy/http1"
 )
 
-// maxKept is the longest request, head and framing included, that is kept until
-// a member has answered, so that it can be sent again. It is the big size of the
-// buffers.
-const maxKept = 64 << 10
-
 // chunkFrame is the most that a piece of a body needs besides its bytes.
 const chunkFrame = 20
 
@@ -25,30 +20,39 @@ var errTooLarge = &http1.Error{Status: http.StatusRequestEntityTooLarge, Reason:
 // the second goroutine of an exchange; bodies that are short, or have come with
 // the head, do without.
 //
-// What it passes on is appended to the exchange's msg as long as it fits, so that
-// another member can be sent the same.
+// What it passes on is appended to the exchange's msg as long as it fits, then to
+// the spool, so that another member can be sent the same.
 type pump struct {
-	running bool // start was called, and wait has not returned since
+	running bool // start was called, and nobody has noticed since that it is over
 	done    chan struct{}
 
-	ended atomic.Bool  // the body was read to its end
-	last  atomic.Int64 // when the member was last sent a piece; nanoseconds of Unix time
+	ended   atomic.Bool  // the body was read to its end
+	drained atomic.Bool  // and all that was read was handed to the connection
+	settled atomic.Bool  // the request will not be sent again
+	last    atomic.Int64 // when the member was last sent a piece; nanoseconds of Unix time
 
-	// Valid when it has ended.
+	// Valid when it is over.
 	failure failure
 	err     error // of failure
 	broken  bool  // no more of the body can be read
-	spilled bool  // msg does not have everything that was read
+	full    bool  // msg has no room for more: what follows is in the spool
+	spilled bool  // something of the body was kept nowhere
 	unsent  bool  // the connection failed before the body's end was written
-	spill   http1.Out
+
+	out  http1.Out // what is framed
+	rest rest
 }
 
 // reset makes p ready for a request whose body has ended or not.
 func (p *pump) reset(ended bool) {
-	p.running, p.spilled, p.unsent, p.broken = false, false, false, false
+	p.running, p.full, p.spilled, p.unsent, p.broken = false, false, false, false, false
 	p.failure, p.err = failNone, nil
 	p.ended.Store(ended)
 }
+
+// wanted reports whether there is a body that a new connection has not got with
+// msg.
+func (p *pump) wanted() bool { return p.full || !p.ended.Load() }
 
 // start lets the pump send the rest of the body to the member of x.
 func (p *pump) start(x *exchange) {
@@ -57,15 +61,22 @@ func (p *pump) start(x *exchange) {
 	}
 	p.running, p.unsent = true, true
 	p.failure, p.err = failNone, nil
-	p.last.Store(time.Now().UnixNano())
+	p.rest = rest{x: x}
+	p.drained.Store(false)
+	p.settled.Store(!x.resendable())
+	p.touch()
+	x.in.interruptible()
 	go p.run(x)
 }
 
 // run is the goroutine.
 func (p *pump) run(x *exchange) {
 	defer func() { p.done <- struct{}{} }()
-	err := p.keep(x)
-	if err == nil && !p.ended.Load() {
+	var err error
+	if !p.full {
+		err = p.keep(x)
+	}
+	if err == nil && p.full {
 		err = p.pass(x)
 	}
 	if err == nil || errors.Is(err, http1.ErrInterrupted) {
@@ -75,27 +86,35 @@ func (p *pump) run(x *exchange) {
 	x.conn.Interrupt() // nobody need wait for an answer to half a request
 }
 
+// next reads a piece of the body from the client.
+func (p *pump) next(x *exchange) ([]byte, error) {
+	piece, err := x.in.Next()
+	if err == io.EOF { //nolint:errorlint // a Source returns it bare
+		p.ended.Store(true)
+		p.drained.Store(true)
+	}
+	if x.read += int64(len(piece)); x.p.maxBody > 0 && x.read > x.p.maxBody {
+		return nil, errTooLarge
+	}
+	return piece, err
+}
+
 // keep sends the body as long as it can be kept in msg as well. The error is one
 // of the client's side; one of the member's is for who reads its reply.
 func (p *pump) keep(x *exchange) error {
 	for {
 		sent := x.msg.Len()
-		piece, err := x.in.Next()
+		piece, err := p.next(x)
 		switch {
 		case err == io.EOF: //nolint:errorlint // a Source returns it bare
-			p.ended.Store(true)
 			x.msg.EndBody(x.framing, x.in.Trailer())
 			p.unsent = !p.write(x, sent)
 			return nil
 		case err != nil:
 			return err
-		}
-		if x.read += int64(len(piece)); x.p.maxBody > 0 && x.read > x.p.maxBody {
-			return errTooLarge
-		}
-		if sent+len(piece)+chunkFrame > maxKept {
-			p.spilled = true
-			p.spill.Piece(x.framing, piece)
+		case sent+len(piece)+chunkFrame > x.p.kept:
+			p.full = true
+			p.rest.last, p.rest.held = piece, true
 			return nil
 		}
 		x.msg.Piece(x.framing, piece)
@@ -111,7 +130,7 @@ func (p *pump) write(x *exchange, at int) bool {
 		return true
 	}
 	_, err := x.conn.Wire().Write(x.msg.Bytes()[at:])
-	p.last.Store(time.Now().UnixNano())
+	p.touch()
 	if err != nil && isTimeout(err) {
 		p.failure, p.err = failTimeout, err
 		x.conn.Interrupt()
@@ -119,13 +138,12 @@ func (p *pump) write(x *exchange, at int) bool {
 	return err == nil
 }
 
-// pass sends the rest without keeping it.
+// pass sends what msg has no room for. The error is as in keep.
 func (p *pump) pass(x *exchange) error {
-	if !p.spilled {
-		return nil // the connection is broken
-	}
-	n, rerr, fail := x.conn.CopyBody(&p.spill, x.framing, (*counted)(x))
-	p.spill.Free()
+	n, rerr, fail := x.conn.CopyBody(&p.out, x.framing, &p.rest)
+	p.rest.store()
+	p.rest.release()
+	p.out.Free()
 	x.beyond += n
 	p.unsent = rerr != nil || fail != nil
 	if fail != nil && isTimeout(fail.Err) {
@@ -135,27 +153,29 @@ func (p *pump) pass(x *exchange) error {
 	return rerr
 }
 
-// counted is the body of an exchange's request, with the pump's marks.
-type counted exchange
-
-// Next returns the next piece.
-func (c *counted) Next() ([]byte, error) {
-	c.pump.last.Store(time.Now().UnixNano())
-	piece, err := c.in.Next()
-	if err == io.EOF { //nolint:errorlint // a Source returns it bare
-		c.pump.ended.Store(true)
+// settle notes that the request will not be sent again: its reply has begun.
+func (p *pump) settle(x *exchange) {
+	p.settled.Store(true)
+	if !p.busy() {
+		p.spilled = p.spilled || p.full
+		x.spooled.free()
 	}
-	if c.read += int64(len(piece)); c.p.maxBody > 0 && c.read > c.p.maxBody {
-		return nil, errTooLarge
-	}
-	return piece, err
 }
 
-// Ready reports whether Next would not wait.
-func (c *counted) Ready() bool { return c.in.Ready() }
+// touch notes that the member is sent something.
+func (p *pump) touch() { p.last.Store(time.Now().UnixNano()) }
 
-// Trailer returns the client's trailer.
-func (c *counted) Trailer() *http1.Head { return c.in.Trailer() }
+// busy reports whether the pump is at work.
+func (p *pump) busy() bool {
+	if p.running {
+		select {
+		case <-p.done:
+			p.running = false
+		default:
+		}
+	}
+	return p.running
+}
 
 // progress returns when the member was last sent something.
 func (p *pump) progress() time.Time { return time.Unix(0, p.last.Load()) }
@@ -172,13 +192,13 @@ func (p *pump) wait() {
 // the member has answered already.
 const lastWords = time.Second
 
-// halt ends the pump. Pieces that were read and could not be sent are kept if
-// they fit; only what the client has not sent yet is left to read.
+// halt ends the pump. Pieces that were read and could not be sent are kept; only
+// what the client has not sent yet is left to read.
 func (p *pump) halt(x *exchange) {
 	if !p.running {
 		return
 	}
-	if p.ended.Load() {
+	if p.drained.Load() {
 		t := time.NewTimer(lastWords)
 		defer t.Stop()
 		select {

@@ -29,11 +29,11 @@ func (x *exchange) begin() failure {
 	if ended {
 		return failNone
 	}
-	short := body.Length() >= 0 && int64(x.msg.Len())+body.Length()+chunkFrame <= maxKept
+	short := body.Length() >= 0 && int64(x.msg.Len())+body.Length()+chunkFrame <= int64(min(x.p.kept, mostAwaited))
 	if short && !x.req.ExpectContinue {
 		return x.collect(func() bool { return true })
 	}
-	return x.collect(func() bool { return x.in.Ready() && x.msg.Len()+minPiece <= maxKept })
+	return x.collect(func() bool { return x.in.Ready() && x.msg.Len()+minPiece <= x.p.kept })
 }
 
 // collect appends the body to msg while more says so.
@@ -55,6 +55,10 @@ func (x *exchange) collect(more func() bool) failure {
 	}
 	return failNone
 }
+
+// mostAwaited is the longest request, head and framing included, that is waited for
+// before a member is chosen, in bytes.
+const mostAwaited = 64 << 10
 
 // minPiece is how much room there must be in msg to collect a piece whose length
 // is not known.

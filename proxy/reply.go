@@ -18,6 +18,7 @@ func (x *exchange) reply() failure {
 		return x.tunnel()
 	}
 	x.source.x = x
+	x.pump.settle(x)
 	n, rerr, werr := x.out.send(rep, &x.source)
 	x.written = n
 	switch {

@@ -89,14 +89,17 @@ func (m *mapping) silence(to *member) time.Duration {
 	return cmp.Or(to.settings.ReplyTimeout, to.settings.SocketTimeout)
 }
 
-// failsOn reports whether a status is in the fail_on_status that holds for the
-// request. The first hit decides.
-func (x *exchange) failsOn(status int) (soft, hit bool) {
-	rules := x.mapping.failOn
-	if rules == nil {
-		rules = x.member.settings.FailOnStatus
+// failOn returns the fail_on_status that holds for the request.
+func (x *exchange) failOn() []worker.StatusRule {
+	if x.mapping.failOn != nil {
+		return x.mapping.failOn
 	}
-	for _, r := range rules {
+	return x.member.settings.FailOnStatus
+}
+
+// failsOn reports whether a status is in failOn. The first hit decides.
+func (x *exchange) failsOn(status int) (soft, hit bool) {
+	for _, r := range x.failOn() {
 		if r.Status == status {
 			return r.Soft, true
 		}

@@ -12,7 +12,9 @@ func (p *Proxy) Snapshot() status.Snapshot {
 	p.gossip.mu.Lock()
 	known := p.gossip.known
 	p.gossip.mu.Unlock()
-	snap := status.Snapshot{Started: p.started, Counts: p.Counts()}
+	snap := status.Snapshot{Started: p.started, Counts: p.Counts(), Spool: status.Spool{
+		Bytes: p.spool.used.Load(), Refused: p.spool.refused.Load(), Failed: p.spool.failed.Load(),
+	}}
 	for _, l := range p.workers {
 		snap.Workers = append(snap.Workers, l.snapshot(known))
 	}

@@ -43,6 +43,10 @@ type serveConfig struct {
 	StopTimeout   time.Duration `default:"30s"                                help:"How long requests may finish when the proxy stops."`
 	MaxConns      int           `default:"20000"                              help:"Client connections at a time. One more takes the place of the one that has been idle for longest; if none is idle it waits."`
 	TunnelTimeout time.Duration `default:"1h"                              help:"How long nothing may come through a tunnel, such as a WebSocket; 0 for no limit."`
+	ReplayMemory  int           `default:"65536"                           help:"Bytes of a request that are kept in memory until a member has answered, so that another one can be sent the same."`
+	SpoolDir      string        `placeholder:"DIR"                         help:"Directory for what is longer, in files without a name; by default that for temporary files."`
+	SpoolRequest  int64         `default:"16777216"                        help:"Bytes of one request in there; 0 for none. What is longer is sent once only."`
+	SpoolTotal    int64         `default:"268435456"                       help:"Bytes of all requests in there; 0 for none."`
 	MaxTunnels    int           `default:"0"                               help:"Tunnels at a time; a request for one more is answered 503. 0 for no limit but --max-conns."`
 	MaxBody       int64         `default:"0"                                  help:"Longest body of a request in bytes; 0 for no limit."`
 	LogLevel      string        `default:"info" enum:"debug,info,warn,error"  help:"Least level of events on standard error."`

@@ -77,6 +77,9 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	pcfg := proxy.Config{
 		Workers: file, URIMap: rules, Newcomers: cfg.Newcomers, ErrorPages: pages, Codec: codec, HeadTimeout: cfg.HeadTimeout, MaxBody: cfg.MaxBody,
 		TunnelTimeout: cmp.Or(cfg.TunnelTimeout, -1), MaxTunnels: cfg.MaxTunnels,
+		Spool: proxy.SpoolConfig{
+			Memory: cfg.ReplayMemory, Dir: cfg.SpoolDir, PerRequest: cmp.Or(cfg.SpoolRequest, -1), Total: cmp.Or(cfg.SpoolTotal, -1),
+		},
 		TrustedNetworks: cfg.TrustedNetworks, Log: s.log, Access: s.access,
 	}
 	if err := cfg.apply(&pcfg); err != nil {

@@ -15,6 +15,7 @@ type Collector struct {
 	gossip   *prometheus.Desc
 	lines    *prometheus.Desc
 	dropped  *prometheus.Desc
+	spool    [3]*prometheus.Desc // bytes, refused, failed
 }
 
 // metric is one number of every member.
@@ -38,6 +39,11 @@ func NewCollector(snapshot func() Snapshot) *Collector {
 		lines:    prometheus.NewDesc("understudy_access_log_lines_total", "Lines of the access log.", nil, nil),
 		dropped: prometheus.NewDesc("understudy_access_log_dropped_total",
 			"Lines that were never written: there was no room for them, or the write failed.", nil, nil),
+	}
+	c.spool = [...]*prometheus.Desc{
+		prometheus.NewDesc("understudy_spool_bytes", "Bytes of requests that are kept on disk, so that they can be sent again.", nil, nil),
+		prometheus.NewDesc("understudy_spool_refused_total", "Requests over a limit of the spool: they could not have been sent again.", nil, nil),
+		prometheus.NewDesc("understudy_spool_failed_total", "Requests that the disk did not take: they could not have been sent again.", nil, nil),
 	}
 	gauge := func(name, help string, value func(Member) float64) {
 		c.add(prometheus.GaugeValue, name, help, value)
@@ -97,6 +103,9 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.gossip
 	ch <- c.lines
 	ch <- c.dropped
+	for _, d := range c.spool {
+		ch <- d
+	}
 }
 
 // Collect implements [prometheus.Collector].
@@ -126,6 +135,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(c.lines, prometheus.CounterValue, float64(l.Lines))
 		ch <- prometheus.MustNewConstMetric(c.dropped, prometheus.CounterValue, float64(l.Dropped))
 	}
+	ch <- prometheus.MustNewConstMetric(c.spool[0], prometheus.GaugeValue, float64(s.Spool.Bytes))
+	ch <- prometheus.MustNewConstMetric(c.spool[1], prometheus.CounterValue, float64(s.Spool.Refused))
+	ch <- prometheus.MustNewConstMetric(c.spool[2], prometheus.CounterValue, float64(s.Spool.Failed))
 }
 
 // label makes a name from a file fit for Prometheus, which panics on a label that

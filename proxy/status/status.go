@@ -19,6 +19,7 @@ type Snapshot struct {
 	Version string    // may be empty
 	Started time.Time // when the proxy began; zero if not known
 	Workers []Worker  // in the order of worker.list
+	Spool   Spool     // what is kept of requests on disk
 	Gossip  []Node    // everybody whom gossip knows, proxies included; nil without gossip
 
 	Counts    Counts
@@ -41,6 +42,14 @@ type Counts struct {
 type AccessLog struct {
 	Lines   uint64
 	Dropped uint64 // never written
+}
+
+// A Spool is what a proxy keeps of requests' bodies in files, so that they can be
+// sent again.
+type Spool struct {
+	Bytes   int64  // in files now
+	Refused uint64 // requests that were over a limit, and could not be sent again any more
+	Failed  uint64 // likewise, because of the disk
 }
 
 // A Worker is a balancer or a single server that requests can be mapped to.
