@@ -79,14 +79,6 @@ func (m *Manager) note(e *entry) {
 		m.stats.strikes.Add(1)
 	}
 	changed := r.Epoch != e.epoch || now != e.role
-	switch {
-	case changed || now != primary && now != secondary:
-		e.astray, e.moving = false, false
-	case now == primary:
-		e.astray = e.astray && slices.ContainsFunc(r.Copies, m.isLost)
-		e.moving = e.moving && e.machine.Copied() == 0
-	default:
-	}
 	m.remark(e, now, r.Version)
 	m.account(e, &r, now)
 	e.epoch, e.copies = r.Epoch, r.Copies
@@ -103,12 +95,32 @@ func (m *Manager) note(e *entry) {
 			m.wake()
 		}
 	}
+	unowned := m.stray(e, &r, changed)
 	m.weigh(e)
-	if changed && m.troubled() {
+	if unowned || changed && m.troubled() {
 		if kind, _ := m.due(e, nil); kind != 0 {
 			m.restorer.notice(e.id)
 		}
 	}
+}
+
+// stray keeps the marks for the restorer true after a step, and reports whether
+// the session has lost its primary to nobody just now: it gave the role up to this
+// member, and the message was lost (30). e.mu must be held.
+func (m *Manager) stray(e *entry, r *owner.Record, changed bool) (unowned bool) {
+	switch {
+	case changed:
+		e.astray, e.moving = false, false
+	case e.role == primary:
+		e.astray = e.astray && slices.ContainsFunc(r.Copies, m.isLost)
+		e.moving = e.moving && e.machine.Copied() == 0
+	case e.role == secondary:
+		e.astray = e.astray && (r.Primary.IsZero() || m.isGone(r.Primary) || m.leaves(r.Primary))
+	default:
+	}
+	unowned = e.role == secondary && r.Primary.IsZero() && !e.astray && m.first(e)
+	e.astray = e.astray || unowned
+	return unowned
 }
 
 // weigh counts the session among those that lack a copy, or not. e.mu must be

@@ -152,17 +152,12 @@ func (m *Manager) announceRoom() {
 	}
 	full := m.full()
 	m.saidFull.Store(full)
-	state := cluster.Running
 	if full {
-		state = cluster.Overloaded
 		m.log.Warn().Int64("sessions", m.stats.roles[primary].Load()).Int64("bytes", m.stats.memory()).Msg("full")
 	} else {
 		m.log.Info().Msg("no longer full")
 	}
-	m.cluster.SetState(state)
-	if errors.Is(m.Ready(), errDraining) {
-		m.cluster.SetState(cluster.Draining) // it began between the two
-	}
+	m.announceState()
 }
 
 // graves are the tombstones in the order in which they came, so that the oldest

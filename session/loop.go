@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -273,11 +272,8 @@ func (m *Manager) prepare() (next time.Time) {
 	if !starting {
 		return time.Time{}
 	}
-	m.cluster.SetState(cluster.Running)
+	m.announceState()
 	m.log.Info().Msg("ready")
-	if errors.Is(m.Ready(), errDraining) {
-		m.cluster.SetState(cluster.Draining) // it began between the two
-	}
 	return time.Time{}
 }
 

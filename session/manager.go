@@ -77,6 +77,8 @@ type Manager struct {
 	scratches sync.Pool // of *cookie.Scratch
 	bodies    sync.Pool // of *[]byte, what a response holds
 
+	announcing sync.Mutex // one announceState at a time; before mu
+
 	closed  chan struct{}      // closed by Close: no request waits any more
 	closing sync.Once          // of closed
 	stop    context.CancelFunc // ends run
@@ -92,7 +94,7 @@ type Manager struct {
 	state    cluster.State // what was announced: Starting, Running, Draining
 	waiting  string        // why the state is Starting
 	requests int           // under way
-	idle     chan struct{} // closed when requests has reached 0 while draining; nil before
+	idle     chan struct{} // closed when requests has reached 0 after Close began; nil before
 }
 
 // New returns a manager that keeps connections to the other members from now
@@ -173,30 +175,19 @@ func (m *Manager) Ready() error {
 	return fmt.Errorf("session: starting: %s", m.waiting)
 }
 
-// Drain announces that this member will leave, and answers new requests with
-// Not-Executed from now on. Those under way go on. Call it before the listener
-// of the requests is closed.
-func (m *Manager) Drain() {
-	m.mu.Lock()
-	if m.state == cluster.Draining {
-		m.mu.Unlock()
-		return
-	}
-	m.state = cluster.Draining
-	m.idle = make(chan struct{})
-	if m.requests == 0 {
-		close(m.idle)
-	}
-	m.mu.Unlock()
-	m.cluster.SetState(cluster.Draining)
-	m.log.Info().Msg("draining")
-}
-
 // Close drains, waits until the requests under way have been answered or ctx is
 // done, and then closes the connections to the other members, for whom this one
 // is gone from then on. It returns ctx's error if it did not wait for all.
 func (m *Manager) Close(ctx context.Context) error {
 	m.Drain()
+	m.mu.Lock()
+	if m.idle == nil {
+		m.idle = make(chan struct{})
+		if m.requests == 0 {
+			close(m.idle)
+		}
+	}
+	m.mu.Unlock()
 	var err error
 	select {
 	case <-m.idle:
@@ -212,15 +203,17 @@ func (m *Manager) Close(ctx context.Context) error {
 	return err
 }
 
-// enter counts a request in, or returns why it may not run.
-func (m *Manager) enter() (refusal string) {
+// enter counts a request in, or returns why it may not run. If this member
+// drains only those of sessions that are still here may.
+func (m *Manager) enter() (draining bool, refusal string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.state != cluster.Running {
-		return m.state.String()
+	draining = m.state == cluster.Draining
+	if m.state != cluster.Running && !draining || m.idle != nil {
+		return false, m.state.String()
 	}
 	m.requests++
-	return ""
+	return draining, ""
 }
 
 // leave counts a request out.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/understudy-lb/understudy/cluster"
 	"github.com/understudy-lb/understudy/cookie"
 	"github.com/understudy-lb/understudy/session/owner"
 )
@@ -38,12 +39,13 @@ func (m *Manager) Handler(next http.Handler) http.Handler {
 			w.Header().Set("Content-Length", "0")
 			return
 		}
-		if why := m.enter(); why != "" {
+		draining, why := m.enter()
+		if why != "" {
 			m.refuse(w, why)
 			return
 		}
 		defer m.leave()
-		s, refusal := m.begin(r)
+		s, refusal := m.begin(r, draining)
 		if s == nil {
 			m.refuse(w, refusal)
 			return
@@ -106,8 +108,9 @@ func Required(next http.Handler) http.Handler {
 }
 
 // begin finds the session of a request (R1 to R6), or says why the request
-// cannot be served here.
-func (m *Manager) begin(r *http.Request) (s *Session, refusal string) {
+// cannot be served here. If this member drains, it serves only sessions that it
+// still has: one that it would take over would have to go again at once.
+func (m *Manager) begin(r *http.Request, draining bool) (s *Session, refusal string) {
 	scratch, _ := m.scratches.Get().(*cookie.Scratch)
 	path := r.URL.EscapedPath()
 	ref := m.finder.FindStrings(path, r.Header["Cookie"], nil, scratch)
@@ -118,7 +121,10 @@ func (m *Manager) begin(r *http.Request) (s *Session, refusal string) {
 	m.stats.forged.Add(uint64(ref.Forged))
 	m.scratches.Put(scratch)
 	s.links = m.rewriting && (s.fromPath || s.presented.ID == "")
-	if s.presented.ID == "" {
+	switch {
+	case draining && (s.presented.ID == "" || !m.keeps(s.presented.ID)):
+		return nil, cluster.Draining.String()
+	case s.presented.ID == "":
 		return s, ""
 	}
 	v := s.presented

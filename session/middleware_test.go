@@ -571,13 +571,15 @@ func TestProbe(t *testing.T) { // PLUG-118
 	}
 }
 
-func TestNotExecuted(t *testing.T) { // D8
-	refused := func(t *testing.T, got reply, why string) {
-		t.Helper()
-		if got.code != http.StatusServiceUnavailable || got.header.Get(NotExecuted) != why {
-			t.Errorf("reply %d, %s: %q; want 503, %q", got.code, NotExecuted, got.header.Get(NotExecuted), why)
-		}
+// refused checks that the handler has not run, and why.
+func refused(t *testing.T, got reply, why string) {
+	t.Helper()
+	if got.code != http.StatusServiceUnavailable || got.header.Get(NotExecuted) != why {
+		t.Errorf("reply %d, %s: %q; want 503, %q", got.code, NotExecuted, got.header.Get(NotExecuted), why)
 	}
+}
+
+func TestNotExecuted(t *testing.T) { // D8
 	t.Run("starting", func(t *testing.T) {
 		bubble(t, Config{JoinTimeout: time.Minute}, "ab", func(t *testing.T, f *farm) {
 			b := &browser{t: t}

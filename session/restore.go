@@ -16,7 +16,7 @@ type Redundancy struct {
 	// Lacking is how many sessions this member has to find a holder for:
 	// those of which it is the primary and no other member is known to hold
 	// the record as it is now, and those that it is to take over from a primary
-	// that is gone or drains. It is zero if there is nobody who could hold a copy.
+	// that is gone or drains, or that gave them up to nobody. It is zero if there is nobody who could hold a copy.
 	Lacking int
 
 	// Restoring reports whether this member has something to do: Lacking is
@@ -326,27 +326,19 @@ func (r *restorer) run(ctx context.Context) {
 // review deals with the sessions that were noticed, or with all.
 func (r *restorer) review(ctx context.Context, all bool) {
 	r.mu.Lock()
-	noticed := r.noticed
 	all = all || r.all
-	r.noticed, r.all = nil, false
+	r.all = false
 	looking := slices.Clone(r.looking)
 	r.mu.Unlock()
 	if !all {
-		for _, id := range noticed {
-			e := r.m.table.hold(id)
-			ok := r.see(ctx, e, nil)
-			r.m.table.drop(e)
-			if !ok {
-				return
-			}
-		}
+		r.attend(ctx)
 		return
 	}
 	newcomers, _ := r.newcomers()
 	if r.m.stats.lacking.Load() > 0 || len(looking) > 0 {
 		newcomers = nil // who has no copy comes first
 	}
-	r.m.table.each(func(e *entry) bool { return r.see(ctx, e, newcomers) })
+	r.m.table.each(func(e *entry) bool { return r.attend(ctx) && r.see(ctx, e, newcomers) })
 	if ctx.Err() != nil {
 		return
 	}
@@ -363,6 +355,26 @@ func (r *restorer) review(ctx context.Context, all bool) {
 			r.ready[p] = readiness{is.at, true}
 		}
 	}
+}
+
+// attend deals with the sessions that were noticed. It reports false once ctx is
+// done.
+func (r *restorer) attend(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		r.mu.Lock()
+		noticed := r.noticed
+		r.noticed = nil
+		r.mu.Unlock()
+		if len(noticed) == 0 {
+			return true
+		}
+		for _, id := range noticed {
+			e := r.m.table.hold(id)
+			r.see(ctx, e, nil)
+			r.m.table.drop(e)
+		}
+	}
+	return false
 }
 
 // settle notes from whose loss all sessions have recovered. Manager.run calls it.
@@ -479,13 +491,13 @@ func (m *Manager) due(e *entry, newcomers []owner.Member) (owner.EventKind, owne
 		}
 	case secondary:
 		p := e.machine.Record().Primary
-		if p.IsZero() || !m.first(e) {
+		if !m.first(e) || e.astray && e.machine.Busy() {
 			break
 		}
 		l := m.links.find(p)
 		gone := m.isGone(p) && (l == nil || !l.connected()) // R14
 		leaves := m.leaves(p) && !m.leaves(m.self)          // R16
-		if (gone || leaves) && (!e.astray || !e.machine.Busy()) {
+		if gone || leaves || p.IsZero() {
 			return owner.Recover, p
 		}
 	default:
@@ -544,20 +556,23 @@ func (m *Manager) isGone(p owner.Member) bool {
 // leaves reports whether p drains.
 func (m *Manager) leaves(p owner.Member) bool { return (*m.leaving.Load())[p] }
 
-// helpful reports whether there is another member that can hold copies.
-func (m *Manager) helpful() bool {
+// takers returns how many other members can hold copies.
+func (m *Manager) takers() (n int) {
 	for _, c := range m.cluster.Members() {
-		if c.Proxy || c.Name == m.self.Name || c.State != cluster.Running && c.State != cluster.Starting {
+		if c.Proxy || c.Name == m.self.Name || c.State == cluster.Draining {
 			continue
 		}
 		if l := m.links.find(ownerMember(c)); l != nil {
 			if up, _ := l.isUp(); up {
-				return true
+				n++
 			}
 		}
 	}
-	return false
+	return n
 }
+
+// helpful reports whether there is another member that can hold copies.
+func (m *Manager) helpful() bool { return m.takers() > 0 }
 
 // lacks reports whether this member has to find a holder for the session. e.mu
 // must be held.

@@ -18,6 +18,13 @@ type rider struct {
 	last   int // acknowledged
 	errors int // since then, each may have counted
 	lost   int // replies that were flagged
+
+	orderly  bool // members stop in good order, so that every reply counts
+	failures int  // all errors
+}
+
+func newRider(t *testing.T, seed uint64) *rider {
+	return &rider{browser: browser{t: t}, rand: rand.New(rand.NewPCG(seed, 7)), orderly: true}
 }
 
 // ride sends one request as the proxy does: to the primary that the cookie
@@ -41,19 +48,19 @@ func (r *rider) ride(f *farm, alive []string) {
 		tried[name] = true
 		got := r.get(n, "/counter")
 		f.mu.Lock()
-		died := f.down[name] || f.nodes[name] != n
+		died := !r.orderly && (f.down[name] || f.nodes[name] != n)
 		f.mu.Unlock()
 		switch {
 		case died: // the client got no reply, and its cookie is what it was
 			if got.header.Get("Set-Cookie") != "" {
 				r.value = r.before
 			}
-			r.errors++
+			r.fail()
 			return
 		case got.header.Get(NotExecuted) != "":
 			continue
 		case got.code != http.StatusOK:
-			r.errors++
+			r.fail()
 			return
 		}
 		if got.Lost {
@@ -64,7 +71,12 @@ func (r *rider) ride(f *farm, alive []string) {
 		r.last, r.errors = got.Counter, 0
 		return
 	}
-	r.errors++ // nobody took it: it has not counted, which the bounds allow
+	r.fail() // nobody took it: it has not counted, which the bounds allow
+}
+
+func (r *rider) fail() {
+	r.errors++
+	r.failures++
 }
 
 // TestStorm has clients count while members die and come back, and while links

@@ -48,7 +48,8 @@ type config struct {
 	AckTimeout   time.Duration `default:"500ms"                                 help:"How long a reply waits for a copy before that node is struck."`
 	RestoreRate  int           `default:"10000"                                 help:"Sessions a second that get another copy in the background, after a node died or came."`
 	RestoreBytes int64         `default:"67108864"                              help:"Bytes a second of such copies."`
-	StopTimeout  time.Duration `default:"30s"                                   help:"How long requests may finish when the node stops."`
+	DrainTimeout time.Duration `default:"60s"                                   help:"How long a node that is told to stop waits for the others to take over its sessions."`
+	StopTimeout  time.Duration `default:"30s"                                   help:"How long requests may finish when the node stops, after its sessions are handed over."`
 	LogLevel     string        `default:"info" enum:"debug,info,warn,error"     help:"Least level of events on standard error."`
 	Config       string        `placeholder:"FILE"                              help:"YAML file with more of these settings."`
 }
@@ -73,8 +74,8 @@ func parseConfig(args []string, getenv func(string) string, stdout io.Writer) (c
 		}
 		cfg.Replication = net.JoinHostPort(host, "0")
 	}
-	if cfg.IdleTimeout <= 0 || cfg.Lifetime <= 0 || cfg.AckTimeout <= 0 || cfg.StopTimeout <= 0 {
-		return config{}, errors.New("--idle-timeout, --lifetime, --ack-timeout, --stop-timeout: want more than 0")
+	if cfg.IdleTimeout <= 0 || cfg.Lifetime <= 0 || cfg.AckTimeout <= 0 || cfg.StopTimeout <= 0 || cfg.DrainTimeout < 0 {
+		return config{}, errors.New("--idle-timeout, --lifetime, --ack-timeout, --stop-timeout: want more than 0, --drain-timeout: not less")
 	}
 	if cfg.RestoreRate <= 0 || cfg.RestoreBytes <= 0 {
 		return config{}, errors.New("--restore-rate, --restore-bytes: want more than 0")

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // Deadlines of the servers. A reply has none: it may be a stream.
@@ -16,8 +18,9 @@ const (
 	idleTimeout = 2 * time.Minute // longer than a proxy keeps a connection
 )
 
-// serve answers until ctx is done, then stops in order: no new requests, those
-// under way finish, the node leaves.
+// serve answers until ctx is done, then stops in order: no new sessions, the
+// others take over those that are here, requests under way finish, the node
+// leaves.
 func (n *node) serve(ctx context.Context, signalled func()) error {
 	failed := make(chan error, 2)
 	servers := []*http.Server{{Handler: n.handler, ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout}}
@@ -45,6 +48,7 @@ func (n *node) serve(ctx context.Context, signalled func()) error {
 	signalled()
 	n.log.Info().Err(err).Msg("node stops")
 	n.sessions.Drain()
+	n.handOver(ctx)
 	close(n.stopping)
 	n.linger(ctx)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.StopTimeout)
@@ -81,6 +85,23 @@ func (n *node) reportRestored(ended <-chan struct{}) {
 			return
 		}
 	}
+}
+
+// handOver has the other nodes take over the sessions, for as long as the
+// settings say, or until a second signal ends the process.
+func (n *node) handOver(ctx context.Context) {
+	if ctx.Err() == nil {
+		return // it stops because something failed
+	}
+	began := time.Now()
+	timeout, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.DrainTimeout)
+	defer cancel()
+	left := n.sessions.HandOver(timeout)
+	level := zerolog.InfoLevel
+	if left > 0 {
+		level = zerolog.WarnLevel
+	}
+	n.log.WithLevel(level).Int("left", left).Dur("took", time.Since(began)).Msg("sessions handed over")
 }
 
 // lastCalls is how long a node that drains goes on answering before it closes
