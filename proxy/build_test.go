@@ -29,7 +29,7 @@ func TestNewErrors(t *testing.T) {
 	}, {
 		name: "a source that is none",
 		text: oneMember + "worker.a.source=nowhere\nworker.x.type=lb\nworker.x.balance_workers=a\nworker.list=x\n",
-		want: []string{"w.properties:1: worker.a", "source"},
+		want: []string{"w.properties:4: worker.a.source: \"nowhere\" is no IP address"},
 	}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -91,7 +91,7 @@ func (s *nameServer) answer(t *testing.T, question []byte) []byte {
 	return packed
 }
 
-// serveAt runs a member that says where it is.
+// serveAt runs a member that says where it is, and who asks.
 func serveAt(t *testing.T, address string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", address)
@@ -99,8 +99,10 @@ func serveAt(t *testing.T, address string) {
 		t.Skipf("this machine has no %s: %v", address, err)
 	}
 	host, _, _ := net.SplitHostPort(address)
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from, _, _ := net.SplitHostPort(r.RemoteAddr)
 		w.Header().Set("At", host)
+		w.Header().Set("From", from)
 	}))
 	_ = srv.Listener.Close()
 	srv.Listener = ln
@@ -110,6 +112,12 @@ func serveAt(t *testing.T, address string) {
 
 // where sends a request and returns which member has answered.
 func where(t *testing.T, e *endpoint.Endpoint) (string, *endpoint.Failure) {
+	t.Helper()
+	return ask(t, e, "At")
+}
+
+// ask sends a request and returns a field of the answer.
+func ask(t *testing.T, e *endpoint.Endpoint, field string) (string, *endpoint.Failure) {
 	t.Helper()
 	c, f := e.Send(t.Context(), []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
 	if f != nil {
@@ -122,7 +130,7 @@ func where(t *testing.T, e *endpoint.Endpoint) (string, *endpoint.Failure) {
 	}
 	at := ""
 	for i := range rep.Lines {
-		if string(rep.FieldName(i)) == "At" {
+		if string(rep.FieldName(i)) == field {
 			at = string(rep.Value(i))
 		}
 	}
@@ -181,4 +189,27 @@ func TestNames(t *testing.T) {
 			t.Errorf("the request went to %q, %v; want 127.0.0.2", got, f)
 		}
 	})
+}
+
+// The directive source: connections come from there.
+func TestSource(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ln.Addr().String()
+	_ = ln.Close()
+	serveAt(t, address)
+	e, err := endpoint.New(endpoint.Config{Address: address, Source: net.IPv4(127, 0, 0, 9)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	got, f := ask(t, e, "From")
+	if f != nil {
+		t.Skipf("only 127.0.0.1 is this machine: %v", f)
+	}
+	if got != "127.0.0.9" {
+		t.Errorf("the request came from %s, want 127.0.0.9", got)
+	}
 }

@@ -331,6 +331,9 @@ func (s *section) address(m *Member) {
 		s.warn(prop.line, "%s: 0 means that the worker is never used", properties.Show(prop.origin))
 	}
 	m.Source = s.text("source", "")
+	if _, err := netip.ParseAddr(m.Source); err != nil && m.Source != "" && s.strict {
+		s.fail(s.get("source").line, "worker.%s.source: %s is no IP address", properties.Show(m.Name), properties.Quote(m.Source))
+	}
 	m.PreferIPv6 = s.boolean("prefer_ipv6", false)
 }
 

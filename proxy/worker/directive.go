@@ -79,7 +79,7 @@ func directiveTable() func() map[string]directive {
 
 		"host":                   {roles: asServer},
 		"port":                   {roles: asServer},
-		"source":                 {roles: asServer, later: true},
+		"source":                 {roles: asServer},
 		"prefer_ipv6":            {roles: asServer, later: true},
 		"socket_timeout":         {roles: asServer},
 		"socket_connect_timeout": {roles: asServer},

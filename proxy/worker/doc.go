@@ -56,7 +56,7 @@
 //	of ajp and http:
 //	host                        text          localhost        name, or IP literal without brackets; http: required, and brackets are no error
 //	port                        int           8009             0: provisioned, never used; http: required
-//	source                      text                           local address; later
+//	source                      text                           local address; http: an IP literal
 //	prefer_ipv6                 bool          false            later
 //	socket_timeout              int    s      0: no limit      one read from or write to the member
 //	socket_connect_timeout      int    ms     see below        the TCP connect; 0: the system's limit

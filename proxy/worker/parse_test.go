@@ -474,6 +474,7 @@ func TestFatal(t *testing.T) {
 		{"http with brackets around no IPv6 address", http + "worker.a.host=[127.0.0.1]", `w.properties:7: worker.a.host: "[127.0.0.1]": an IPv6 address is written without brackets`},
 		{"http with one bracket", http + "worker.a.host=[::1", `w.properties:7: worker.a.host: "[::1": an IPv6 address is written without brackets`},
 		{"D40: a name that is much too long", http + "worker.lb.balance_workers=" + strings.Repeat("n", 5000), "w.properties:7: worker.lb.balance_workers: the name \"" + strings.Repeat("n", 80) + "\"… has 5000 bytes, want at most 63 (and 1 more)"},
+		{"http with a source that is a name", http + "worker.a.source=h", `w.properties:7: worker.a.source: "h" is no IP address`},
 		{"http with host and port in one", http + "worker.a.host=h:8080", `w.properties:7: worker.a.host: "h:8080" is not a host; "h" belongs into host and "8080" into port`},
 		{"http with a URL", http + "worker.a.host=http://h", `w.properties:7: worker.a.host: "http://h" is not a host but a URL`},
 		{"http with blanks in its host", http + "worker.a.host=h 8080", `w.properties:7: worker.a.host: "h 8080" is not a host: it has the character ' '`},

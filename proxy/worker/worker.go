@@ -151,7 +151,7 @@ type Member struct {
 	Host string // name or IP literal, IPv6 without brackets
 	Port int    // zero: provisioned but unusable, and Activation is then [Stopped]
 
-	Source          string // local address for connections; "" for any (parsed only)
+	Source          string // local address for connections; "" for any, of http an IP address
 	PreferIPv6      bool   // of several addresses take an IPv6 one (parsed only)
 	SocketKeepalive bool   // TCP keep-alive
 	SocketBuffer    int    // send and receive buffer in bytes; zero: the system's (parsed only)
