@@ -57,8 +57,9 @@
 //	both of a pair at once       that session is lost; its client gets a new one, and
 //	                             Session.Lost says so
 //	a link between two is cut    the pair changes; the wait is at most AckTimeout, once
-//	the network splits           both sides go on; at the heal the higher epoch wins, and
-//	                             what the other had accepted is told to Config.OnConflict
+//	the network splits           both sides go on; at the heal the one that changed more
+//	                             wins, and what the other had accepted is told to
+//	                             Config.OnConflict
 //
 // # Locks
 //

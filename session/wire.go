@@ -13,7 +13,7 @@ import (
 // agreed in its handshake ([peer.Conn.Version]), so a message does not say it.
 //
 //	message   kind and flags, id, then by kind:
-//	  Update      serial header version-base changes expiry       (delta: of header epoch and version)
+//	  Update      serial header version-base changes expiry       (delta: of header epoch, version and version-start)
 //	  Update      serial header version-base attrs expiry         (flag full)
 //	  Ack         serial about version                            (flag dead)
 //	  Refused     serial about reason header expiry
@@ -32,7 +32,7 @@ import (
 //	tag       u op, u step
 //	epoch     u N+1, 4B boot, u seq; or 1B 0 for the zero epoch
 //	header    1B flags: held 1, dead 2, lineage 4; nothing more unless held; epoch,
-//	          u version, member primary, members copies,
+//	          u version, u version-start, member primary, members copies,
 //	          lineage as 1B count and (u from, 4B boot, u seq)
 //	member    1B length, name, 4B boot; or 1B 0 for nobody
 //	members   u count, member …
@@ -103,6 +103,7 @@ func appendMessage(dst []byte, id string, m *owner.Message) []byte {
 		} else {
 			dst = appendEpoch(dst, m.Header.Epoch)
 			dst = binary.AppendUvarint(dst, m.Header.Version)
+			dst = binary.AppendUvarint(dst, m.Header.Version-m.Header.Start)
 			dst = binary.AppendUvarint(dst, m.Header.Version-m.Base)
 			dst = appendChanges(dst, m.Changes)
 		}
@@ -193,6 +194,7 @@ func appendHeader(dst []byte, h *owner.Header) []byte {
 		flags |= headerLineage
 	}
 	dst = binary.AppendUvarint(appendEpoch(append(dst, flags), h.Epoch), h.Version)
+	dst = binary.AppendUvarint(dst, h.Version-h.Start)
 	dst = appendMembers(appendMember(dst, h.Primary), h.Copies)
 	if len(h.Lineage) > 0 {
 		dst = append(dst, byte(len(h.Lineage)))

@@ -96,6 +96,7 @@ func (d *decoder) update(m *owner.Message) {
 		m.Attrs = d.attrs()
 	} else {
 		m.Header.Epoch, m.Header.Version = d.epoch(), d.u64()
+		m.Header.Start = m.Header.Version - d.u64()
 		m.Base = m.Header.Version - d.u64()
 		m.Changes = d.changes()
 	}
@@ -213,7 +214,9 @@ func (d *decoder) header() (h owner.Header) {
 		return h
 	}
 	h.Dead = flags&headerDead != 0
-	h.Epoch, h.Version, h.Primary, h.Copies = d.epoch(), d.u64(), d.member(), d.members()
+	h.Epoch, h.Version = d.epoch(), d.u64()
+	h.Start = h.Version - d.u64()
+	h.Primary, h.Copies = d.member(), d.members()
 	if flags&headerLineage != 0 {
 		h.Lineage = d.lineage()
 	}

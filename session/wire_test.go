@@ -28,10 +28,10 @@ var (
 	memberB = owner.Member{Name: "node-b", Boot: 7}
 	epochA  = owner.Epoch{N: 2, Reign: owner.Reign{Boot: 0x01020304, Seq: 9}}
 	headerA = owner.Header{
-		Epoch: epochA, Primary: memberA, Copies: []owner.Member{memberB}, Version: 300,
+		Epoch: epochA, Primary: memberA, Copies: []owner.Member{memberB}, Version: 300, Start: 290,
 		Lineage: []owner.Run{{From: 0, Reign: owner.Reign{Boot: 7, Seq: 1}}, {From: 2, Reign: epochA.Reign}},
 	}
-	headerAHex = "05" + epochAHex + "ac02" + memberAHex + "01" + memberBHex + "02" + "00" + "00000007" + "01" + "02" + "01020304" + "09"
+	headerAHex = "05" + epochAHex + "ac02" + "0a" + memberAHex + "01" + memberBHex + "02" + "00" + "00000007" + "01" + "02" + "01020304" + "09"
 	expiryA    = owner.Expiry{Idle: 3600_000, Access: 1_760_000_000_000, End: -1}
 )
 
@@ -59,22 +59,22 @@ func wireMessages() []struct {
 	}{{
 		name: "update of one attribute",
 		m: owner.Message{
-			Kind: owner.Update, Serial: 5, Header: owner.Header{Epoch: epochA, Version: 300}, Base: 299,
+			Kind: owner.Update, Serial: 5, Header: owner.Header{Epoch: epochA, Version: 300, Start: 2}, Base: 299,
 			Changes: owner.Changes{{Key: "counter", Value: []byte{0x18, 0x64}}},
 			Expiry:  owner.Expiry{Idle: expiryA.Idle, Access: expiryA.Access, End: expiryA.Access},
 		},
-		hex: "01" + wireIDHex + "05" + epochAHex + "ac02" + "01" + "01" + "07636f756e746572" + "03" + "1864" + "07" + "80bab703" + "8080e682b966" + "8080e682b966",
+		hex: "01" + wireIDHex + "05" + epochAHex + "ac02" + "aa02" + "01" + "01" + "07636f756e746572" + "03" + "1864" + "07" + "80bab703" + "8080e682b966" + "8080e682b966",
 	}, {
 		name: "update that changes nothing",
-		m:    owner.Message{Kind: owner.Update, Serial: 6, Header: owner.Header{Epoch: epochA, Version: 300}, Base: 300},
-		hex:  "01" + wireIDHex + "06" + epochAHex + "ac02" + "00" + "00" + "00",
+		m:    owner.Message{Kind: owner.Update, Serial: 6, Header: owner.Header{Epoch: epochA, Version: 300, Start: 300}, Base: 300},
+		hex:  "01" + wireIDHex + "06" + epochAHex + "ac02" + "00" + "00" + "00" + "00",
 	}, {
 		name: "update with a removal and an empty value",
 		m: owner.Message{
 			Kind: owner.Update, Header: owner.Header{Epoch: epochA, Version: 2}, Base: 1,
 			Changes: owner.Changes{{Key: "x", Removed: true}, {Key: "", Value: []byte{}}},
 		},
-		hex: "01" + wireIDHex + "00" + epochAHex + "02" + "01" + "02" + "0178" + "00" + "00" + "01" + "00",
+		hex: "01" + wireIDHex + "00" + epochAHex + "02" + "02" + "01" + "02" + "0178" + "00" + "00" + "01" + "00",
 	}, {
 		name: "update of all, to a new copy",
 		m: owner.Message{
@@ -86,7 +86,7 @@ func wireMessages() []struct {
 		name: "update with a tombstone, of a foreign id",
 		id:   "4F2A",
 		m:    owner.Message{Kind: owner.Update, Full: true, Header: owner.Header{Epoch: epochA, Version: 1, Dead: true}},
-		hex:  "11" + "0434463241" + "00" + "03" + epochAHex + "01" + "00" + "00" + "01" + "00" + "00",
+		hex:  "11" + "0434463241" + "00" + "03" + epochAHex + "01" + "01" + "00" + "00" + "01" + "00" + "00",
 	}, {
 		name: "ack",
 		m:    owner.Message{Kind: owner.Ack, Serial: 5, About: epochA, Header: owner.Header{Version: 300}},
@@ -227,20 +227,20 @@ func TestParseMessageRefuses(t *testing.T) {
 		{"zero epoch in the long form", "0b" + wireIDHex + "00" + "00" + "010000000000", "epoch"},
 		{"header flags without held", "08" + wireIDHex + tag + "02", "header flags"},
 		{"unknown header flag", "08" + wireIDHex + tag + "09", "header flags"},
-		{"held header with epoch zero", "08" + wireIDHex + tag + "01" + "00" + "01" + "00" + "00", "header"},
+		{"held header with epoch zero", "08" + wireIDHex + tag + "01" + "00" + "01" + "00" + "00" + "00", "header"},
 		{"update of all without a header", "11" + wireIDHex + "05" + "00" + "00" + "00" + "00", "update without a header"},
 		{"reason", "03" + wireIDHex + "05" + epochAHex + "63" + "00", "reason"},
 		{"claim", "06" + wireIDHex + tag + "00" + "03" + "00" + "00", "claim"},
 		{"name of a cookie's separator", "06" + wireIDHex + tag + "00" + "00" + "0121" + "00000001" + "00", "name"},
 		{"NONE as a name", "06" + wireIDHex + tag + "00" + "00" + "044e4f4e45" + "00000001" + "00", "name"},
-		{"nobody among copies", "08" + wireIDHex + tag + "01" + epochAHex + "01" + "00" + "0100", "member"},
-		{"more members than bytes", "08" + wireIDHex + tag + "01" + epochAHex + "01" + "00" + "7f", "count of members"},
-		{"lineage of none", "08" + wireIDHex + tag + "05" + epochAHex + "01" + "00" + "00" + "00", "lineage"},
-		{"lineage of 17", "08" + wireIDHex + tag + "05" + epochAHex + "01" + "00" + "00" + "11", "lineage"},
-		{"lineage that does not ascend", "08" + wireIDHex + tag + "05" + epochAHex + "01" + "00" + "00" + "02" + "010000000101" + "010000000102", "lineage"},
-		{"more changes than bytes", "01" + wireIDHex + "05" + epochAHex + "02" + "01" + "ffffffff0f", "count"},
-		{"key that is cut short", "01" + wireIDHex + "05" + epochAHex + "02" + "01" + "01" + "0561", "cut short"},
-		{"value of 2^63 bytes", "01" + wireIDHex + "05" + epochAHex + "02" + "01" + "01" + "0161" + "80808080808080808001", "cut short"},
+		{"nobody among copies", "08" + wireIDHex + tag + "01" + epochAHex + "01" + "00" + "00" + "0100", "member"},
+		{"more members than bytes", "08" + wireIDHex + tag + "01" + epochAHex + "01" + "00" + "00" + "7f", "count of members"},
+		{"lineage of none", "08" + wireIDHex + tag + "05" + epochAHex + "01" + "00" + "00" + "00" + "00", "lineage"},
+		{"lineage of 17", "08" + wireIDHex + tag + "05" + epochAHex + "01" + "00" + "00" + "00" + "11", "lineage"},
+		{"lineage that does not ascend", "08" + wireIDHex + tag + "05" + epochAHex + "01" + "00" + "00" + "00" + "02" + "010000000101" + "010000000102", "lineage"},
+		{"more changes than bytes", "01" + wireIDHex + "05" + epochAHex + "02" + "00" + "01" + "ffffffff0f", "count"},
+		{"key that is cut short", "01" + wireIDHex + "05" + epochAHex + "02" + "00" + "01" + "01" + "0561", "cut short"},
+		{"value of 2^63 bytes", "01" + wireIDHex + "05" + epochAHex + "02" + "00" + "01" + "01" + "0161" + "80808080808080808001", "cut short"},
 		{"attributes out of order", "07" + wireIDHex + tag + "00" + "02" + "0162" + "00" + "0161" + "00" + "00", "order of attributes"},
 		{"an attribute twice", "07" + wireIDHex + tag + "00" + "02" + "0161" + "00" + "0161" + "00" + "00", "order of attributes"},
 		{"unknown expiry", "09" + wireIDHex + tag + "00" + "00" + "00" + "00" + "08", "expiry"},
@@ -311,7 +311,7 @@ func drawMessage(t *rapid.T) (string, owner.Message) {
 			m.NewCopy = rapid.Bool().Draw(t, "new copy")
 			m.Header, m.Attrs = drawHeader(t, true), drawAttrs(t)
 		} else {
-			m.Header = owner.Header{Epoch: drawEpoch(t), Version: rapid.Uint64().Draw(t, "version")}
+			m.Header = owner.Header{Epoch: drawEpoch(t), Version: rapid.Uint64().Draw(t, "version"), Start: rapid.Uint64().Draw(t, "start")}
 			m.Changes = drawChanges(t)
 		}
 		m.Expiry = drawExpiry(t)
@@ -383,7 +383,7 @@ func drawHeader(t *rapid.T, held bool) owner.Header {
 	}
 	h := owner.Header{
 		Epoch:   owner.Epoch{N: rapid.Uint32Range(1, 1<<32-1).Draw(t, "N"), Reign: drawReign(t)},
-		Version: rapid.Uint64().Draw(t, "version"), Dead: rapid.Bool().Draw(t, "dead"),
+		Version: rapid.Uint64().Draw(t, "version"), Start: rapid.Uint64().Draw(t, "start"), Dead: rapid.Bool().Draw(t, "dead"),
 		Primary: drawMember(t), Copies: drawMembers(t),
 	}
 	from := uint32(0)

@@ -32,11 +32,14 @@ func (s *step) update(from Member, msg *Message) {
 		m.reign, m.copied = Reign{}, true
 		m.acks = nil
 	case h.Above(&r.Header):
-		if !msg.Full {
+		switch {
+		case !msg.Full:
 			reason = Behind
-			break
+		case s.primary() && s.weigh(h):
+			reason = Higher
+		default:
+			s.replace(Record{Header: *h, Attrs: msg.Attrs, Expiry: msg.Expiry}, true)
 		}
-		s.replace(Record{Header: *h, Attrs: msg.Attrs, Expiry: msg.Expiry}, true)
 	default:
 		reason = Higher
 	}
@@ -122,17 +125,28 @@ func (s *step) compare(from Member, msg *Message) {
 				s.resend(from)
 			}
 		}
-	case h.Epoch.Less(r.Epoch):
-		switch {
-		case s.primary() && r.HasCopy(from):
-			s.resend(from)
-		case s.primary() && m.acked() < r.Version && s.connected(from):
-			s.postpone(from, msg)
-		default:
-			s.introduce(from)
-		}
 	default:
-		s.yieldTo(from, msg)
+		switch wins := s.weigh(h); {
+		case h.rank().less(r.rank()):
+			s.outrank(from, msg)
+		case !wins:
+			s.yieldTo(from, msg)
+		}
+	}
+}
+
+// outrank: the own record is the higher one, and the other has to know.
+func (s *step) outrank(from Member, msg *Message) {
+	m := s.m
+	switch {
+	case s.primary() && m.rec.HasCopy(from):
+		if m.full { // else it is about to be sent
+			s.resend(from)
+		}
+	case s.primary() && m.acked() < m.rec.Version && s.connected(from):
+		s.postpone(from, msg)
+	default:
+		s.introduce(from)
 	}
 }
 
@@ -153,10 +167,10 @@ func (s *step) postpone(from Member, msg *Message) {
 // once, so that it ends.
 func (s *step) passOn(from Member, h *Header) {
 	m := s.m
-	if !m.heard.Less(h.Epoch) {
+	if !m.heard.less(h.rank()) {
 		return
 	}
-	m.heard = h.Epoch
+	m.heard = h.rank()
 	if p := m.rec.Primary; p != from && p != h.Primary && s.connected(p) && !h.Descends(m.rec.Epoch) {
 		s.send(p, Message{Kind: Compare, Header: *h, About: h.Epoch})
 	}
@@ -168,7 +182,7 @@ func (s *step) passOn(from Member, h *Header) {
 func (s *step) hearsay(from Member, h *Header) {
 	r := &s.m.rec
 	switch {
-	case !r.Held() || !r.Epoch.Less(h.Epoch):
+	case !r.Held() || !r.rank().less(h.rank()):
 	case !s.primary():
 		s.passOn(from, h)
 	case s.connected(h.Primary):
@@ -191,15 +205,15 @@ func (s *step) yieldTo(from Member, msg *Message) {
 		s.introduce(from) // its record follows
 	case h.Primary == from && msg.Now && !s.used():
 		s.conflict(h, nil, false)
-		m.rec, m.reign, m.heard, m.followed = Record{}, Reign{}, Epoch{}, Epoch{}
+		m.rec, m.reign, m.heard, m.followed = Record{}, Reign{}, rank{}, rank{}
 		m.acks, m.sent, m.full = nil, 0, false
 		s.restless = true
 	case h.Primary == from:
 		s.stepDown(from)
 	case s.primary():
 		s.stepDown(h.Primary)
-	case r.Primary == from && m.followed.Less(h.Epoch): // each epoch once, so that it ends
-		m.followed = h.Epoch
+	case r.Primary == from && m.followed.less(h.rank()): // each epoch once, so that it ends
+		m.followed = h.rank()
 		s.stepDown(h.Primary) // who was taken for the primary knows a better one
 	}
 }

@@ -10,8 +10,9 @@
 // Every member that knows of a session has one [Record]. The role is not
 // stored: who is named Primary in its own record is the primary, every other
 // holder is a secondary. Records are ordered ([Header.Above]): a tombstone is
-// above everything, then the epoch counts, then the version. An [Epoch] is a
-// counter and a [Reign]; the counter rises with every change of the pair, so
+// above everything, then the epoch counts, then the version; and of two epochs
+// how much had been changed when they began, before their counters (35). An
+// [Epoch] is a counter and a [Reign]; the counter rises with every change of the pair, so
 // that an epoch names a pair. Only the primary raises, or a holder that
 // promotes (raise in flush.go).
 //
@@ -106,6 +107,11 @@
 //     was over, a handler's changes are done only if each key is still what the
 //     handler saw. Without this a request that stood still with its member
 //     undoes what its client, which has long got an error, has done since.
+//   - Order, C2, R6 (35): after a partition the branch in which more was changed
+//     wins, whatever was done to the pair in the other: its primary begins an
+//     epoch when it meets the other (weigh), with a counter above the other's.
+//     Without this a branch in which somebody has read, or a copy was replaced,
+//     may win over acknowledged changes.
 //   - R13: a copy on a member that is about to come back ([Returning]) is not
 //     struck: a member that was frozen meets nothing but ends of connections,
 //     and would outbid the branch that lives.

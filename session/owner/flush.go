@@ -4,12 +4,15 @@ import "slices"
 
 // raise starts a new epoch in the own record. What this member's ops saw and
 // did is in it, so whatever descends from it includes that.
-func (s *step) raise(primary Member, copies []Member) {
+func (s *step) raise(primary Member, copies []Member) { s.raisePast(0, primary, copies) }
+
+// raisePast is raise with a counter above past.
+func (s *step) raisePast(past uint32, primary Member, copies []Member) {
 	m := s.m
 	if m.reign == (Reign{}) {
 		m.reign = s.env.NextReign()
 	}
-	m.rec.raise(m.reign, primary, copies)
+	m.rec.raise(m.reign, past, primary, copies)
 	m.copied = false
 	s.fresh()
 	for o := m.ops; o != nil; o = o.next {
@@ -56,7 +59,7 @@ func (s *step) replace(rec Record, attrs bool) {
 	m.rec, m.reign = rec, Reign{}
 	m.copied = rec.Primary != s.self
 	m.acks, m.sent, m.full = nil, 0, false
-	m.heard, m.followed = Epoch{}, Epoch{}
+	m.heard, m.followed = rank{}, rank{}
 	if m.live != nil {
 		m.live.behind = false
 	}
@@ -91,7 +94,7 @@ func (s *step) push(ch Changes, fresh bool) {
 		m.sent, m.full, m.access = r.Version, true, r.Expiry.Access
 		return
 	}
-	msg := Message{Kind: Update, Header: Header{Epoch: r.Epoch, Version: r.Version}, Expiry: r.Expiry}
+	msg := Message{Kind: Update, Header: Header{Epoch: r.Epoch, Version: r.Version, Start: r.Start}, Expiry: r.Expiry}
 	switch {
 	case !m.full:
 		msg.Header, msg.Attrs, msg.Full, msg.NewCopy = r.Header, r.Attrs, true, true
@@ -137,6 +140,52 @@ func (s *step) place() {
 	if c := s.candidates(r.Copies, Member{}); len(c) > len(r.Copies) {
 		s.raise(s.self, c)
 	}
+}
+
+// weigh looks at the record h of another branch and reports whether the own one
+// is to win although h is higher: because more was changed in it (35). Then the
+// primary begins an epoch, so that what was changed counts, and so does the
+// first in line if the primary is gone. Any other holder leaves it to them.
+//
+// The winner's counter goes above that of the loser, so that a cookie of the
+// loser's is answered flagged: a higher one that nobody knows is a lost session.
+func (s *step) weigh(h *Header) bool {
+	r := &s.m.rec
+	if !r.Forked(h) {
+		return false
+	}
+	p := r.Primary
+	switch below := r.rank().less(h.rank()); {
+	case below && r.Version <= h.Version:
+		return false
+	case s.primary():
+		if below || r.Epoch.N <= h.Epoch.N {
+			s.raisePast(h.Epoch.N, s.self, r.Copies)
+		}
+	case !below:
+	case !p.IsZero() && s.env.Peer(p)&Gone == 0:
+		s.passOn(Member{}, h)
+	case s.firstInLine():
+		s.raisePast(h.Epoch.N, s.self, s.candidates(s.reachable(p), p))
+	}
+	return true
+}
+
+// firstInLine reports whether this member is the first of the copies that it
+// can reach.
+func (s *step) firstInLine() bool {
+	k := slices.IndexFunc(s.m.rec.Copies, func(c Member) bool { return c == s.self || s.connected(c) })
+	return k >= 0 && s.m.rec.Copies[k] == s.self
+}
+
+// reachable are the copies, without this member and not, that are connected.
+func (s *step) reachable(not Member) (keep []Member) {
+	for _, c := range s.m.rec.Copies {
+		if c != s.self && c != not && s.connected(c) {
+			keep = append(keep, c)
+		}
+	}
+	return keep
 }
 
 // strike is R13: x is a copy no more; the next candidate takes its place.
@@ -270,7 +319,9 @@ func (s *step) refused(from Member, msg *Message) {
 		s.resend(from)
 		return
 	case msg.Reason == Higher && s.primary() && h.Above(&m.rec.Header):
-		s.stepDown(h.Primary)
+		if !s.weigh(h) {
+			s.stepDown(h.Primary)
+		}
 	case (msg.Reason == Nothing || msg.Reason == NoRoom) && s.primary() && m.rec.Epoch == msg.About && m.rec.HasCopy(from):
 		s.strike(from)
 	}

@@ -68,7 +68,7 @@ func (s *step) probed(from Member, msg *Message) {
 		next := o.next
 		if o.phase == probing && o.msg.Tag == msg.Tag && o.search.target == from {
 			h := &msg.Header
-			if o.msg.Claim == Disowned && r.Primary == from && r.Epoch == o.msg.About && !r.Epoch.Less(h.Epoch) && (!h.Held() || h.Primary != from) {
+			if o.msg.Claim == Disowned && r.Primary == from && r.Epoch == o.msg.About && !r.rank().less(h.rank()) && (!h.Held() || h.Primary != from) {
 				s.grant(o)
 			} else {
 				s.deny(o)

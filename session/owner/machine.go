@@ -19,8 +19,8 @@ type Machine struct {
 	access int64    // Expiry.Access as it was last sent
 
 	copied   bool   // the record is what its primary sent, who therefore has it, too
-	heard    Epoch  // the highest epoch of another branch that was passed on to the primary
-	followed Epoch  // the highest epoch in which another primary was followed
+	heard    rank   // the highest epoch of another branch that was passed on to the primary
+	followed rank   // the highest epoch in which another primary was followed
 	serial   uint32 // of the last round of Updates
 	ops      *Op    // what is under way, oldest first
 	live     *live  // nil while nothing unusual is under way

@@ -65,11 +65,26 @@ type Epoch struct {
 // IsZero reports whether e claims nothing.
 func (e Epoch) IsZero() bool { return e == Epoch{} }
 
-// Less orders epochs, by counter and then by reign. The order decides which
-// record replaces which. It must not decide whether a record is new enough for
-// a cookie: that is [Header.Descends].
-func (e Epoch) Less(o Epoch) bool {
-	return e.N < o.N || e.N == o.N && e.Reign.less(o.Reign)
+// A rank is what orders epochs, and so decides which record replaces which: how
+// much had been changed when the epoch began, then the counter, then the reign.
+// It must not decide whether a record is new enough for a cookie: that is
+// [Header.Descends]. A rank never changes, and what descends from an epoch has
+// a higher one, whatever its old primary does: a promotion raises the counter,
+// and the version never falls. How much was changed comes before the counter so
+// that after a partition changes count for more than what was done to the pair.
+type rank struct {
+	start uint64
+	epoch Epoch
+}
+
+func (r rank) less(o rank) bool {
+	switch {
+	case r.start != o.start:
+		return r.start < o.start
+	case r.epoch.N != o.epoch.N:
+		return r.epoch.N < o.epoch.N
+	}
+	return r.epoch.Reign.less(o.epoch.Reign)
 }
 
 // String returns counter.boot.seq, as in the cookie.
@@ -109,6 +124,9 @@ type Header struct {
 	// Version counts the changes; it never falls along one branch.
 	Version uint64
 
+	// Start is the Version with which Epoch began.
+	Start uint64
+
 	// Dead marks a tombstone: no data, and above every record.
 	Dead bool
 }
@@ -136,8 +154,22 @@ func (h *Header) Descends(e Epoch) bool {
 	return false // older than what is kept
 }
 
+func (h *Header) rank() rank { return rank{h.Start, h.Epoch} }
+
+// Forked reports whether h and o are of two branches: neither descends from the
+// other. It reports false if what is kept of the lineages does not tell.
+func (h *Header) Forked(o *Header) bool {
+	return h.Held() && o.Held() && !h.Dead && !o.Dead && h.without(o.Epoch) && o.without(h.Epoch)
+}
+
+// without reports whether h surely does not descend from e.
+func (h *Header) without(e Epoch) bool {
+	return !h.Descends(e) && (e.N > h.Epoch.N || h.Lineage == nil || h.Lineage[0].From <= e.N)
+}
+
 // Above reports whether h is higher than o in the one order on records:
-// something over nothing, tombstone over record, then epoch, then version.
+// something over nothing, tombstone over record, then rank of the epoch, then
+// version.
 func (h *Header) Above(o *Header) bool {
 	switch {
 	case h.Held() != o.Held():
@@ -145,9 +177,18 @@ func (h *Header) Above(o *Header) bool {
 	case h.Dead != o.Dead:
 		return h.Dead
 	case h.Epoch != o.Epoch:
-		return o.Epoch.Less(h.Epoch)
+		return o.rank().less(h.rank())
 	}
 	return h.Version > o.Version
+}
+
+// better reports whether h is what a search goes on with, rather than o: of two
+// branches the one in which more was changed, which will win (35).
+func (h *Header) better(o *Header) bool {
+	if h.Version != o.Version && h.Forked(o) {
+		return h.Version > o.Version
+	}
+	return h.Above(o)
 }
 
 // Names reports whether h has m as primary or as a copy.
@@ -156,9 +197,9 @@ func (h *Header) Names(m Member) bool { return h.Primary == m || h.HasCopy(m) }
 // HasCopy reports whether m is one of the secondaries.
 func (h *Header) HasCopy(m Member) bool { return slices.Contains(h.Copies, m) }
 
-// raise starts a new epoch under the given reign. It does not change slices in
-// place: they are shared with messages and replies.
-func (h *Header) raise(g Reign, primary Member, copies []Member) {
+// raise starts a new epoch under the given reign, with a counter above past. It
+// does not change slices in place: they are shared with messages and replies.
+func (h *Header) raise(g Reign, past uint32, primary Member, copies []Member) {
 	if g != h.Epoch.Reign {
 		runs := h.Lineage
 		if runs == nil {
@@ -169,7 +210,7 @@ func (h *Header) raise(g Reign, primary Member, copies []Member) {
 		}
 		h.Lineage = append(slices.Clone(runs), Run{From: h.Epoch.N + 1, Reign: g})
 	}
-	h.Epoch = Epoch{N: h.Epoch.N + 1, Reign: g}
+	h.Epoch, h.Start = Epoch{N: max(h.Epoch.N, past) + 1, Reign: g}, h.Version
 	h.Primary, h.Copies = primary, copies
 }
 
@@ -258,6 +299,10 @@ func (a Attrs) late(ch Changes, base []uint64) bool {
 func (a Attrs) has(c Change) bool {
 	v, ok := a.Get(c.Key)
 	return ok != c.Removed && (!ok || bytes.Equal(v, c.Value))
+}
+
+func (a Attrs) hasAll(ch Changes) bool {
+	return !slices.ContainsFunc(ch, func(c Change) bool { return !a.has(c) })
 }
 
 // bases is what a has for each key of ch, as digests.

@@ -137,9 +137,13 @@ func (s *step) apply(o *Op) bool {
 		if o.role != forwarded {
 			o.bases = o.view.bases(o.changes)
 		}
-		if r.Attrs.late(o.changes, o.bases) {
+		switch {
+		case r.Attrs.late(o.changes, o.bases):
 			s.tooLate(o)
 			return false
+		case o.idle == 0 && r.Attrs.hasAll(o.changes):
+			o.did = s.mark() // it is done already: no new version, which would count as a change
+			return true
 		}
 	}
 	r.Attrs = r.Attrs.apply(o.changes)

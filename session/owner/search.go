@@ -14,6 +14,7 @@ type search struct {
 
 	// One round of Ask.
 	best    Header
+	highest uint32 // counter of any record that is held
 	expiry  Expiry
 	holders []Member // who hold best
 	claims  []Member // who say of themselves that they are the primary in best's epoch
@@ -72,6 +73,7 @@ func (s *step) inquire(o *Op) {
 	o.step++
 	q.best, q.expiry, q.primary, q.missed = r.Header, r.Expiry, r.Primary, false
 	q.holders, q.claims, q.heard, q.reach, q.others = q.holders[:0], q.claims[:0], q.heard[:0], q.reach[:0], q.others[:0]
+	q.highest = r.Epoch.N
 	if r.Held() {
 		q.holders = append(q.holders, s.self)
 	}
@@ -117,19 +119,19 @@ func (s *step) answer(from Member, msg *Message) {
 	q.heard = append(q.heard, from)
 	q.reach = append(q.reach, msg.Connected...)
 	if h.Held() {
-		q.others = append(q.others, from)
+		q.others, q.highest = append(q.others, from), max(q.highest, h.Epoch.N)
 	}
-	if h.Epoch != q.best.Epoch && h.Above(&q.best) {
+	if h.Epoch != q.best.Epoch && h.better(&q.best) {
 		q.claims = q.claims[:0]
 	}
-	if h.Held() && h.Primary == from && !h.Epoch.Less(q.best.Epoch) {
+	if h.Held() && h.Primary == from && (h.Epoch == q.best.Epoch || h.better(&q.best)) {
 		q.claims = append(q.claims, from)
 	}
 	switch {
-	case h.Above(&q.best):
+	case h.better(&q.best):
 		q.best, q.expiry = *h, msg.Expiry
 		q.holders = append(q.holders[:0], from)
-	case h.Held() && !q.best.Above(h):
+	case h.Held() && !q.best.better(h):
 		q.holders = append(q.holders, from)
 	}
 	if len(q.waiting) == 0 {
@@ -142,7 +144,7 @@ func (s *step) decide(o *Op) {
 	q, r := o.search, &s.m.rec
 	b := &q.best
 	switch {
-	case r.Above(b) || r.Primary != q.primary:
+	case r.better(b) || r.Primary != q.primary:
 		s.arrive(o) // the own record has changed (13)
 		return
 	case q.missed && !b.Dead:
@@ -152,7 +154,7 @@ func (s *step) decide(o *Op) {
 		s.adopt(b, q.expiry, q.holders[0])
 		s.dead(o)
 		return
-	case !b.Held() || b.Epoch.N < o.cookie.N:
+	case !b.Held() || q.highest < o.cookie.N:
 		s.end(o, Result{Outcome: Lost})
 		return
 	case !b.Descends(o.cookie):
@@ -254,13 +256,7 @@ func (q *search) heir(last Member) Member {
 
 // promote is R8.
 func (s *step) promote(o *Op, over Member) {
-	var keep []Member
-	for _, c := range s.m.rec.Copies {
-		if c != s.self && c != over && s.connected(c) {
-			keep = append(keep, c)
-		}
-	}
-	s.raise(s.self, s.candidates(keep, over))
+	s.raisePast(o.search.highest, s.self, s.candidates(s.reachable(over), over))
 	s.drop(o)
 	s.endSearch(o)
 	s.lazy = true

@@ -188,6 +188,70 @@ func (s *script) lineage() {
 	}
 }
 
+// TestChangesWin is 35: after a partition the branch in which more was changed
+// wins, whatever was done to the pair in the other.
+func TestChangesWin(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// heal connects A, which has the changes, with the others.
+		heal func(s *script)
+	}{
+		{"the primaries meet first", func(s *script) { s.join("A C", "A B") }},
+		{"the primary meets a copy first", func(s *script) { s.join("A B", "A C") }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScript(t, 3)
+			s.part("A B", "A C")
+			w1 := s.do(write, "A", s.c1)
+			w2 := s.do(write, "A", s.jar)
+			s.served(w2, "A!NONE!2A", w1, w2)
+			mine := s.jar
+			// Elsewhere the session is read, and so changes hands.
+			s.do(read, "B", s.c1)
+			s.do(read, "C", s.jar)
+			s.do(read, "B", s.jar)
+			s.served(s.do(read, "C", s.jar), "C!B!5B")
+			theirs := s.jar
+			tt.heal(s)
+			for _, c := range s.conflicts {
+				if c.Exact && len(c.Lost) > 0 {
+					t.Errorf("%v is reported: nobody has changed anything there", c.Lost)
+				}
+			}
+			s.served(s.do(read, "A", mine), "", w1, w2)
+			s.lineage()
+			// A client that only looked meanwhile has seen nothing that is gone,
+			// but an epoch that is: it is told.
+			r := s.do(read, "B", theirs)
+			s.includes(r, w1, w2)
+			if !r.result.Flagged {
+				t.Error("a cookie of the other branch is not flagged")
+			}
+		})
+	}
+}
+
+// TestCopyOfChangesIsKept: whoever holds a copy of the branch in which more was
+// changed keeps it when it meets the other, and leaves it to the primary.
+func TestCopyOfChangesIsKept(t *testing.T) {
+	s := newScript(t, 4)
+	s.part("A B", "A C", "B D", "C D")
+	w1 := s.do(write, "A", s.c1)
+	s.served(w1, "A!D!2A", w1)
+	mine := s.jar
+	s.do(read, "B", s.c1)
+	s.served(s.do(read, "C", s.jar), "C!B!3B")
+	theirs := s.jar
+	s.join("B D", "C D")
+	if r := s.holds("D"); bitsOf(r.Attrs)&w1.bit == 0 {
+		t.Fatalf("D has not kept its copy: %s", s.state())
+	}
+	s.kill("A")
+	s.served(s.do(read, "D", mine), "", w1)
+	s.includes(s.do(read, "B", theirs), w1)
+	s.lineage()
+}
+
 // TestVectors has every vector of spec/ownership.md, section 8, but 19, which
 // is of another policy.
 func TestVectors(t *testing.T) {
@@ -486,7 +550,7 @@ func TestVectors(t *testing.T) {
 			w1 := s.do(write, "A", s.c1) // version 2, not acknowledged
 			a, b := s.nodes[0], s.nodes[1]
 			rec := s.holds("B")
-			rec.raise(Reign{2, 1}, b.self, []Member{a.self})
+			rec.raise(Reign{2, 1}, 0, b.self, []Member{a.self})
 			s.content[version{rec.Epoch, rec.Version}] = bitsOf(rec.Attrs)
 			a.step(Event{Kind: Receive, Peer: b.self, Message: &Message{Kind: Update, Header: rec.Header, Attrs: rec.Attrs, Full: true, NewCopy: true}})
 			s.waits(w1)

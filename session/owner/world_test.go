@@ -390,6 +390,12 @@ func (n *node) do(a *Action) {
 			}
 			break
 		}
+		mine, theirs := a.Conflict.Mine, a.Conflict.Theirs
+		data, ok := w.content[version{theirs.Epoch, theirs.Version}]
+		own := w.content[version{mine.Epoch, mine.Version}]
+		if ok && mine.Primary == n.self && own&^data&w.acked != 0 && data&^own == 0 && w.died == 0 {
+			w.bad("acknowledged %b is lost to a branch in which nobody has changed anything", own&^data)
+		}
 		if !w.fault && !w.gone && lost&w.acked != 0 && a.Conflict.Exact {
 			w.bad("acknowledged %b overwritten by another branch, without any partition", lost&w.acked)
 		}
@@ -452,7 +458,9 @@ func (w *world) close(n *node, j int) {
 	}
 	n.conns[j] = nil
 	n.era++
-	n.ended[j] = n.era
+	if c.up {
+		n.ended[j] = n.era
+	}
 	if c.end != nil {
 		c.end.end = nil
 		c.end = nil

@@ -47,9 +47,6 @@ func TestCable(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if tt.long {
-				t.Skip("issue 3: at the heal of a cut of more than 5 s a branch in which nobody did anything may win over one with acknowledged changes")
-			}
 			tt.s.nodes = []string{"a", "b", "c"}
 			c := newCluster(t, tt.s)
 			p := c.proxy(tt.s)

@@ -451,7 +451,7 @@ func (r Rec) String() string {
 	if c == "" {
 		c = "NONE"
 	}
-	return fmt.Sprintf("{%s!%s epoch %d%s v%d data %05b count %d}", mname(r.Prim), c, r.N, mname(r.Lin[r.N]&7), r.Ver, r.Data, r.Cnt)
+	return fmt.Sprintf("{%s!%s epoch %d%s v%d-%d data %05b count %d}", mname(r.Prim), c, r.N, mname(r.Lin[r.N]&7), r.Start, r.Ver, r.Data, r.Cnt)
 }
 
 // tidy removes what cannot matter any more and orders the rest.
@@ -514,6 +514,10 @@ func (w *world) sync(i, j member) bool {
 	if a.Has == 0 || b.Has == 0 || a.Dead == 1 || b.Dead == 1 {
 		return false
 	}
+	if opt.Weigh && forked(a, b) {
+		w.weigh(i, b)
+		w.weigh(j, a)
+	}
 	hi, lo, hm, lm := a, b, i, j
 	if newer(b, a) {
 		hi, lo, hm, lm = b, a, j, i
@@ -528,13 +532,15 @@ func (w *world) sync(i, j member) bool {
 		return false
 	}
 	switch {
+	case opt.Weigh && lo.Prim != lm && lo.Prim != nobody && w.s.alive(lo.Prim) && lo.Ver > hi.Ver && forked(lo, hi):
+		return false // its primary, told or met, will raise
 	case hi.Prim == hm && hi.Copies&bit(lm) != 0:
-		w.conflict(lo, hi)
+		w.conflict(lm, lo, hi)
 		w.interrupt(lm)
 		*lo = *hi
 		w.s.Nodes[name(lm)].AckV, w.s.Nodes[name(lm)].Reign = 0, 0
 	case hi.Prim == hm && !w.busy(lm):
-		w.conflict(lo, hi)
+		w.conflict(lm, lo, hi)
 		*lo = Rec{}
 		w.s.Nodes[name(lm)].AckV, w.s.Nodes[name(lm)].Reign = 0, 0
 	case lo.Prim != hi.Prim && hi.Prim == hm:
@@ -548,6 +554,23 @@ func (w *world) sync(i, j member) bool {
 		return false
 	}
 	return true
+}
+
+// weigh: m meets the branch of h. If its own is the lower one, although more was
+// changed in it, the present epoch ends, and the next one begins with that. The
+// winner's counter goes above the loser's.
+func (w *world) weigh(m member, h *Rec) {
+	r := w.rec(m)
+	below := newer(h, r)
+	if r.Prim != m && r.Prim != nobody && w.s.alive(r.Prim) || below && r.Ver <= h.Ver || !below && (r.Prim != m || r.N > h.N) {
+		return
+	}
+	for ; r.N < h.N && h.N < 7; r.N++ {
+		r.Lin[r.N+1] = 0xff // nobody's
+	}
+	if w.raise(m, m, r.Copies&^bit(m)) {
+		w.fresh(m)
+	}
 }
 
 // flood: whoever learns of a tombstone tells all it is connected with. One
@@ -625,7 +648,7 @@ func (w *world) quiesce() {
 				best.Copies &^= 1 << i
 				changed = true
 			} else if c := &q.s.Nodes[i].R; !sameEpoch(c, best) || c.Ver != best.Ver || c.Has == 0 {
-				q.conflict(c, best)
+				q.conflict(q.s.now(i), c, best)
 				*c = *best
 				changed = true
 			}
@@ -641,6 +664,9 @@ func (w *world) quiesce() {
 		if !changed {
 			break
 		}
+	}
+	if q.viol != "" {
+		w.bad("after heal: %s", q.viol)
 	}
 	prim, holders, up := 0, 0, 0
 	var data, cnt uint8

@@ -76,6 +76,8 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"askall", "crash3", 2},
 		{"lease", "cut3", 2},
 		{"yield", "two", 2},
+		{"start", "cut3", 3},
+		{"weigh", "two", 3},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			sc := explore(t, tt.scope, tt.rule, tt.cli)

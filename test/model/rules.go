@@ -28,6 +28,8 @@ type rules struct {
 	LostTwice  bool // "lost" needs a round of answers in which nobody fell silent
 	CookieSnap bool // the cookie names the pair under which the flush was acknowledged
 	Yield      bool // changes that come late do not replace what others have made of the same key since: they fail
+	Start      bool // of epochs that is higher in which more had been changed when they began, whatever was done to the pair
+	Weigh      bool // a primary that meets a branch in which less was changed raises, so that its changes count
 	Majority   bool
 	Slow       bool // handlers take time: others may interleave
 	Resend     bool // requests on a dead member are sent again once
@@ -81,6 +83,10 @@ func (o *rules) rule(name string) *bool {
 		return &o.LostTwice
 	case "cookiesnap":
 		return &o.CookieSnap
+	case "start":
+		return &o.Start
+	case "weigh":
+		return &o.Weigh
 	case "yield":
 		return &o.Yield
 	}
@@ -97,7 +103,7 @@ func allRules() rules {
 	return rules{
 		Lineage: true, Succession: true, Lease: true, Regen: true, GrantFence: true, ReadWaits: true, GrantCheck: true, AskAll: true,
 		TombSync: true, Conn: true, Reapply: true, Flood: true, OneSearch: true, AskPrim: true, Reigns: true, NoBlank: true, Again: true,
-		ReplyCheck: true, AskWaits: true, Replaced: true, LostTwice: true, CookieSnap: true, Yield: true, Names: 3,
+		ReplyCheck: true, AskWaits: true, Replaced: true, LostTwice: true, CookieSnap: true, Yield: true, Start: true, Weigh: true, Names: 3,
 	}
 }
 
@@ -174,14 +180,17 @@ func (w *world) mayPromote(y, p member, voters uint8) bool {
 	return w.s.Lease[name(p)]&bit(y) == 0
 }
 
-// conflict counts what is dropped when r replaces old.
-func (w *world) conflict(old, r *Rec) {
+// conflict counts what is dropped when r replaces old at m.
+func (w *world) conflict(m member, old, r *Rec) {
 	if old.Has == 0 || old.Dead == 1 || r.Dead == 1 || r.Has == 0 {
 		return
 	}
 	if old.N > r.N || r.Lin[old.N] != old.Lin[old.N] {
 		lost := old.Data &^ r.Data
 		w.s.Rep |= lost
+		if old.Prim == m && lost&w.s.Acked != 0 && r.Data&^old.Data == 0 && w.s.Died == 0 {
+			w.bad("acknowledged %05b is lost to a branch in which nobody has changed anything", lost&w.s.Acked)
+		}
 		if w.s.Fault == 0 && lost&w.s.Acked != 0 && w.s.Gone == 0 {
 			w.bad("acknowledged %05b overwritten by another branch, without any partition", lost&w.s.Acked)
 		}
@@ -328,7 +337,7 @@ func (w *world) decide(i int) {
 	o := &w.s.Ops[i]
 	m, b := o.At, &o.Best
 	own := w.rec(m)
-	if newer(own, b) || own.Prim != o.OwnPrim {
+	if better(own, b) || own.Prim != o.OwnPrim {
 		w.arrive(i)
 		return
 	}
@@ -550,6 +559,9 @@ func (w *world) apply(i int) bool {
 		if o.Late == 0 {
 			w.s.N6 = 1
 		}
+	}
+	if r.Data&o.Bit != 0 && r.Cnt == o.Read+1 {
+		return true // it is done already
 	}
 	r.Ver++
 	r.Data |= o.Bit
@@ -888,7 +900,7 @@ func (w *world) deliver(k uint8) bool {
 		case opt.NoBlank && z.Has == 0 && m.Flag == 0 && m.R.Dead == 0:
 			answer(mAck, 0, *z) // I do not hold it (any more): strike me, start a new epoch
 		case newer(&m.R, z):
-			w.conflict(z, &m.R)
+			w.conflict(m.To, z, &m.R)
 			w.interrupt(m.To)
 			*z = m.R
 			w.s.Nodes[name(m.To)].AckV, w.s.Nodes[name(m.To)].Reign = 0, 0
@@ -960,9 +972,9 @@ func (w *world) deliver(k uint8) bool {
 			o.Prims |= bit(m.From)
 		}
 		o.Reach |= m.Reach
-		if newer(&m.R, &o.Best) {
+		if better(&m.R, &o.Best) {
 			o.Best, o.Holders = m.R, bit(m.From)
-		} else if m.R.Has == 1 && !newer(&o.Best, &m.R) {
+		} else if m.R.Has == 1 && !better(&o.Best, &m.R) {
 			o.Holders |= bit(m.From)
 		}
 		if o.Wait &^= bit(m.From); o.Wait == 0 {
@@ -1018,7 +1030,7 @@ func (w *world) deliver(k uint8) bool {
 			w.arrive(i8(m.Op))
 			return true
 		}
-		w.conflict(z, &m.R)
+		w.conflict(m.To, z, &m.R)
 		w.interrupt(m.To)
 		*z, n.AckV, n.Reign = m.R, m.R.Ver, 0
 		if m.Flag == 2 {

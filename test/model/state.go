@@ -20,6 +20,7 @@ func name(m member) uint8 { return m & 3 }
 type Rec struct {
 	Has, Dead uint8    // Dead: tombstone
 	N         uint8    // epoch counter; the epoch is (N, Lin[N])
+	Start     uint8    // Ver when the epoch began
 	Prim      member   //
 	Copies    uint8    // set of members that hold a secondary copy
 	Ver, Data uint8    //
@@ -173,6 +174,9 @@ func newer(a, b *Rec) bool {
 	if a.Dead != b.Dead {
 		return a.Dead > b.Dead
 	}
+	if opt.Start && a.Start != b.Start {
+		return a.Start > b.Start
+	}
 	if a.N != b.N || a.Lin[a.N] != b.Lin[b.N] {
 		return epochLess(b.N, b.Lin[b.N], a.N, a.Lin[a.N])
 	}
@@ -192,6 +196,21 @@ func includes(r *Rec, n, boot uint8) bool {
 	return n <= r.N && r.Lin[n] == boot
 }
 
+// forked reports whether neither of two records descends from the other.
+func forked(a, b *Rec) bool {
+	return a.Has == 1 && b.Has == 1 && a.Dead == 0 && b.Dead == 0 &&
+		!includes(a, b.N, b.Lin[b.N]) && !includes(b, a.N, a.Lin[a.N])
+}
+
+// better reports whether a search goes on with a rather than b: of two branches
+// the one in which more was changed, which will win.
+func better(a, b *Rec) bool {
+	if opt.Weigh && a.Ver != b.Ver && forked(a, b) {
+		return a.Ver > b.Ver
+	}
+	return newer(a, b)
+}
+
 // raise starts a new epoch in by's own record. Lin holds reigns: a reign is a
 // series of raises by one member that has held the record all the time.
 func (w *world) raise(by, prim member, copies uint8) bool {
@@ -207,7 +226,7 @@ func (w *world) raise(by, prim member, copies uint8) bool {
 		n.Reign = by | n.Seq<<3
 	}
 	r.N++
-	r.Lin[r.N] = n.Reign
+	r.Lin[r.N], r.Start = n.Reign, r.Ver
 	r.Prim, r.Copies = prim, copies
 	return true
 }
