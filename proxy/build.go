@@ -70,36 +70,37 @@ func (p *Proxy) build(newcomers string) error {
 		s := f.Statuses[0]
 		return fmt.Errorf("%s:%d: worker.%s.type: status is not supported yet; the admin listener has the status page", f.Name, s.Line, s.Name)
 	}
-	made := map[string]*member{}
+	list, mapping := f.List, p.mapByRules
 	if p.uris == nil {
-		from, err := onlyLB(f)
+		only, err := onlyLB(f)
 		if err != nil {
 			return err
 		}
-		if err := p.buildLB(from, made); err != nil {
+		list, mapping = []string{only.Name}, func() error { return p.mapAll(p.workers[0]) }
+	}
+	made := map[string]*member{}
+	for _, name := range list {
+		if err := p.buildWorker(name, made); err != nil {
 			return err
 		}
-		return errors.Join(p.mapAll(p.workers[0]), p.choose(newcomers))
 	}
-	for _, name := range f.List {
-		for _, w := range f.LBs {
-			if w.Name != name {
-				continue
-			}
-			if err := p.buildLB(w, made); err != nil {
-				return err
-			}
-		}
-		for _, w := range f.Members {
-			if w.Name != name {
-				continue
-			}
-			if err := p.buildSingle(w, made); err != nil {
-				return err
-			}
+	return errors.Join(mapping(), p.choose(newcomers))
+}
+
+// buildWorker makes a worker of worker.list. Members that are made already, for
+// another one, are in made.
+func (p *Proxy) buildWorker(name string, made map[string]*member) error {
+	for _, w := range p.file.LBs {
+		if w.Name == name {
+			return p.buildLB(w, made)
 		}
 	}
-	return errors.Join(p.mapByRules(), p.choose(newcomers))
+	for _, w := range p.file.Members {
+		if w.Name == name {
+			return p.buildSingle(w, made)
+		}
+	}
+	return nil
 }
 
 // onlyLB returns the worker that all paths go to.
@@ -133,8 +134,7 @@ func (p *Proxy) choose(name string) error {
 	return nil
 }
 
-// buildLB makes a worker of type lb. Members that are made already, for another
-// one, are in made.
+// buildLB makes a worker of type lb.
 func (p *Proxy) buildLB(from *worker.LB, made map[string]*member) error {
 	where := func(err error) error {
 		return fmt.Errorf("%s:%d: worker.%s: %w", p.file.Name, from.Line, from.Name, err)

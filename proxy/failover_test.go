@@ -48,6 +48,22 @@ func TestDecide(t *testing.T) {
 		in:   facts{failure: failStatus, status: 500, method: http1.MethodGet, replayable: true, maxResend: guards},
 		want: decision{to: nextMember, status: 503, resend: true},
 	}, {
+		name: "no rule maps it",
+		in:   facts{failure: failUnmapped, method: http1.MethodGet, replayable: true, maxResend: guards},
+		want: decision{to: giveUp, status: 404},
+	}, {
+		name: "its path goes above the root",
+		in:   facts{failure: failPath, method: http1.MethodGet, replayable: true, maxResend: guards},
+		want: decision{to: giveUp, status: 400},
+	}, {
+		name: "its rule names nobody",
+		in:   facts{failure: failNoWorker, method: http1.MethodGet, replayable: true, maxResend: guards},
+		want: decision{to: giveUp, status: 500},
+	}, {
+		name: "use_server_errors: the member has answered, so it is not asked again",
+		in:   facts{failure: failReplaced, status: 502, method: http1.MethodGet, replayable: true, maxResend: guards},
+		want: decision{to: giveUp, status: 502},
+	}, {
 		name: "dropped, the member is alive: GET again there",
 		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, alive: true},
 		want: decision{to: sameMember, status: 502, resend: true},
