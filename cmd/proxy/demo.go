@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/understudy-lb/understudy/keyfile"
+	"github.com/understudy-lb/understudy/settings"
 )
 
 // appnodePackage is built when no appnode stands beside this executable.
@@ -61,10 +62,11 @@ func (d *demoConfig) run(ctx context.Context, e env) error {
 	}
 
 	out := &lineWriter{w: e.stdout}
-	front, err := newServer(ctx, serveConfig{
-		Workers: workers, Listen: []string{d.Listen}, Admin: d.Admin, Join: []string{nodes[0].gossip, nodes[len(nodes)-1].gossip},
-		ClusterKey: key, AccessLog: noAccessLog, LogLevel: "warn", StopTimeout: 5 * time.Second,
-	}, env{getenv: e.getenv, stdout: out, stderr: io.Discard})
+	cfg, err := d.serving(workers, key, nodes[0].gossip, nodes[len(nodes)-1].gossip)
+	if err != nil {
+		return err
+	}
+	front, err := newServer(ctx, cfg, env{getenv: e.getenv, stdout: out, stderr: io.Discard})
 	if err != nil {
 		return err
 	}
@@ -88,6 +90,20 @@ func (d *demoConfig) run(ctx context.Context, e env) error {
 		wg.Go(func() { n.keep(running, out, binary, key, nodes[0].gossip) })
 	}
 	return front.serve(ctx, e)
+}
+
+// serving is what the proxy of the demo is set to: as by a command line, so that
+// it has the defaults of all other settings.
+func (d *demoConfig) serving(workers, key string, join ...string) (serveConfig, error) {
+	var c commands
+	_, err := settings.Parse(&c, settings.Config{
+		Name: "proxy", Stdout: io.Discard, Getenv: func(string) string { return "" },
+		Args: []string{
+			"serve", "--workers", workers, "--listen", d.Listen, "--admin", d.Admin, "--cluster-key", key,
+			"--join", strings.Join(join, ","), "--log-level", "warn", "--stop-timeout", "5s",
+		},
+	})
+	return c.Serve, err
 }
 
 // reserve chooses names and free ports.
