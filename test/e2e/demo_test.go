@@ -6,7 +6,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/understudy-lb/understudy/test/stage"
 )
 
 // TestDemo is what the README promises: open the page, count, kill the node
@@ -15,15 +18,16 @@ func TestDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes; not with -short")
 	}
-	s := &stage{t: t}
-	listen, admin := freeAddr(t), freeAddr(t)
-	demo := start(t, "demo", proxyBinary, "demo", "--listen", listen, "--admin", admin)
-	s.wait("three nodes are in service", func() bool {
+	s := &cluster{t: t}
+	listen, admin := stage.FreeAddr(t), stage.FreeAddr(t)
+	demo := start(t, "demo", binaries.Proxy, "demo", "--listen", listen, "--admin", admin)
+	stage.Wait(t, "three nodes are in service", func() bool {
 		return strings.Count(get(t, "http://"+admin+"/api/members"), `"phase": "running"`) == 3
 	})
-	c := newClient(t, listen)
-	s.wait("the session has a secondary", func() bool { return c.count().Secondary != "NONE" })
-	before := c.count()
+	mark := stage.Hold(t, demo, "http://"+admin, nil)
+	c := s.client(listen)
+	stage.Wait(t, "the session has a secondary", func() bool { return c.Count().Secondary != "NONE" })
+	before := c.Count()
 
 	// Kill what the page says.
 	pid := regexp.MustCompile(`kill -9 (\d+)`).FindStringSubmatch(page(t, c))
@@ -41,10 +45,10 @@ func TestDemo(t *testing.T) {
 	if err := node.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	s.wait("the demo has seen its node die", func() bool {
-		return strings.Contains(demo.out.String(), "node "+before.Node+" is gone")
+	stage.Wait(t, "the demo has seen its node die", func() bool {
+		return strings.Contains(demo.Output(), "node "+before.Node+" is gone")
 	})
-	after := c.count()
+	after := c.Count()
 	if after.Node != before.Secondary || after.Secondary == before.Primary {
 		t.Errorf("after the death of %s: served by %s with secondary %s, want the old secondary %s and a living one",
 			before.Primary, after.Node, after.Secondary, before.Secondary)
@@ -52,25 +56,33 @@ func TestDemo(t *testing.T) {
 	if html := page(t, c); !strings.Contains(html, "<b>"+after.Secondary+"</b>") {
 		t.Errorf("the page does not name the new secondary %s:\n%s", after.Secondary, html)
 	}
-	if code := demo.stop(); code != 0 {
+	c.Close()
+	mark.Returned(t)
+	if code := demo.Stop(); code != 0 {
 		t.Errorf("the demo ends with status %d, want 0", code)
 	}
-	for _, line := range regexp.MustCompile(`process (\d+)`).FindAllStringSubmatch(demo.out.String(), -1) {
+	for _, line := range regexp.MustCompile(`process (\d+)`).FindAllStringSubmatch(demo.Output(), -1) {
 		if n, err := strconv.Atoi(line[1]); err == nil && running(n) {
 			t.Errorf("process %d of the demo still runs", n)
 		}
 	}
 }
 
+// running reports whether there is a process n.
+func running(n int) bool {
+	p, err := os.FindProcess(n)
+	return err == nil && p.Signal(syscall.Signal(0)) == nil
+}
+
 // page is what a browser shows for the client's session.
 func page(t *testing.T, c *client) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.base+"/", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.Base+"/", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Accept", "text/html")
-	req.Header.Set("Cookie", "JSESSIONID="+c.cookie)
+	req.Header.Set("Cookie", "JSESSIONID="+c.Session)
 	return body(t, req)
 }
 

@@ -8,15 +8,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/understudy-lb/understudy/test/stage"
 )
 
 // TestGarbage: bytes that are neither gossip nor replication are dropped,
 // their connections closed, and counted; the cluster goes on.
 func TestGarbage(t *testing.T) {
-	s := newStage(t, "a", "b")
+	s := newCluster(t, "a", "b")
 	p := s.proxy(s.workers("a", "b"), true)
-	c := newClient(t, p.listen)
-	c.countN(2)
+	c := s.client(p.listen)
+	c.CountN(2)
 	noise := make([]byte, 4096)
 	rand.Read(noise)
 	replication := replicationAddr(t, s.nodes["a"])
@@ -30,7 +32,7 @@ func TestGarbage(t *testing.T) {
 			}
 			conn.Write(bytes)
 			conn.(*net.TCPConn).CloseWrite()
-			conn.SetReadDeadline(time.Now().Add(patience))
+			conn.SetReadDeadline(time.Now().Add(stage.Patience))
 			for buf := make([]byte, 512); err == nil; {
 				_, err = conn.Read(buf) // what comes back, until the end
 			}
@@ -49,9 +51,9 @@ func TestGarbage(t *testing.T) {
 		udp.Write(noise[:1000])
 	}
 	for _, sample := range []string{"understudy_gossip_garbage_total", "understudy_replication_garbage_total"} {
-		s.wait(sample+" counts", func() bool { return metric(t, s.nodes["a"].admin, sample) > 0 })
+		stage.Wait(t, sample+" counts", func() bool { return metric(t, s.nodes["a"].admin, sample) > 0 })
 	}
-	c.countN(3)
+	c.CountN(3)
 }
 
 // replicationAddr finds the port that the kernel chose, in the node's log.
@@ -59,13 +61,13 @@ func replicationAddr(t *testing.T, n *node) string {
 	t.Helper()
 	var rest string
 	ok := false
-	for line := range strings.Lines(n.out.String()) {
+	for line := range strings.Lines(n.Output()) {
 		if strings.Contains(line, `"node started"`) {
 			_, rest, ok = strings.Cut(line, `"replication":"`)
 		}
 	}
 	if !ok {
-		t.Fatalf("no replication address in the log:\n%s", n.out)
+		t.Fatalf("no replication address in the log:\n%s", n.Output())
 	}
 	addr, _, _ := strings.Cut(rest, `"`)
 	return addr

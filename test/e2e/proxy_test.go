@@ -14,57 +14,59 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/understudy-lb/understudy/test/stage"
 )
 
 // TestProxyReturns is TC-10: the proxy dies and comes back; sessions do not
 // notice, for the proxy knows nothing about them.
 func TestProxyReturns(t *testing.T) {
-	s := newStage(t, "a", "b", "c")
+	s := newCluster(t, "a", "b", "c")
 	p := s.proxy(s.workers("a", "b", "c"), true)
-	c := newClient(t, p.listen)
-	c.protected(s)
-	before := c.countN(5)
-	p.kill()
+	c := s.client(p.listen)
+	c.protected()
+	before := c.CountN(5)
+	p.Kill()
 	s.launchProxy(p)
-	after := c.count()
+	after := c.Count()
 	if after.Node != before.Node {
 		t.Errorf("served by %s, want the primary %s", after.Node, before.Node)
 	}
-	c.countN(4)
+	c.CountN(4)
 }
 
 // TestTwoProxies is SESS-3: proxies with the same files take turns.
 func TestTwoProxies(t *testing.T) {
-	s := newStage(t, "a", "b", "c")
+	s := newCluster(t, "a", "b", "c")
 	file := s.workers("a", "b", "c")
 	p, q := s.proxy(file, true), s.proxy(file, false)
-	c := newClient(t, p.listen)
-	first := c.protected(s)
+	c := s.client(p.listen)
+	first := c.protected()
 	for i := range 10 {
-		c.base = "http://" + []string{q.listen, p.listen}[i%2]
-		if r := c.count(); r.Node != first.Node {
+		c.Base = "http://" + []string{q.listen, p.listen}[i%2]
+		if r := c.Count(); r.Node != first.Node {
 			t.Errorf("served by %s, want the primary %s", r.Node, first.Node)
 		}
 	}
-	p.kill()
-	c.base = "http://" + q.listen
-	c.countN(3)
-	s.nodes[first.Primary].kill()
-	c.countN(3)
+	p.Kill()
+	c.Base = "http://" + q.listen
+	c.CountN(3)
+	s.nodes[first.Primary].Kill()
+	c.CountN(3)
 }
 
 // TestSticky is PLUG-1 and PLUG-2: requests without a session go round, those
 // with one go to its primary.
 func TestSticky(t *testing.T) {
-	s := newStage(t, "a", "b", "c")
+	s := newCluster(t, "a", "b", "c")
 	p := s.proxy(s.workers("a", "b", "c"), true)
 	got := map[string]int{}
 	for range 30 {
-		c := newClient(t, p.listen)
-		r := c.count()
+		c := s.client(p.listen)
+		r := c.Count()
 		got[r.Node]++
 		for range 3 {
-			if next := c.count(); next.Node != r.Node {
+			if next := c.Count(); next.Node != r.Node {
 				t.Fatalf("served by %s, want the primary %s", next.Node, r.Node)
 			}
 		}
@@ -80,7 +82,7 @@ var link = regexp.MustCompile(`action="(/counter[^"]*)"`)
 // TestWithoutCookies is SESS-49: a browser that takes no cookies follows the
 // links of the page; the session is in them, also after its primary died.
 func TestWithoutCookies(t *testing.T) {
-	s := newStage(t, "a", "b", "c")
+	s := newCluster(t, "a", "b", "c")
 	p := s.proxy(s.workers("a", "b", "c"), true)
 	get := func(method, path string) (location, page string) {
 		t.Helper()
@@ -118,7 +120,7 @@ func TestWithoutCookies(t *testing.T) {
 		}
 		if want == 3 {
 			served := node.FindStringSubmatch(page)
-			s.nodes[served[1]].kill()
+			s.nodes[served[1]].Kill()
 		}
 	}
 }
@@ -171,58 +173,58 @@ func (b *balancer) serve(in net.Conn, targets []string) {
 // TestPlainBalancer is SESS-33 and SESS-34: without our proxy every request
 // lands somewhere else, and the session follows it.
 func TestPlainBalancer(t *testing.T) {
-	s := newStage(t, "a", "b", "c")
+	s := newCluster(t, "a", "b", "c")
 	b := newBalancer(t, s.nodes["a"].listen, s.nodes["b"].listen, s.nodes["c"].listen)
-	c := newClient(t, b.addr)
-	c.http.Transport = &http.Transport{DisableKeepAlives: true}
+	c := s.client(b.addr)
+	c.OneShot = true
 	served := map[string]bool{}
-	c.protected(s)
+	c.protected()
 	for range 12 {
-		served[c.count().Node] = true
+		served[c.Count().Node] = true
 	}
 	if len(served) != 3 {
 		t.Errorf("served by %v, want all three", served)
 	}
-	s.nodes[c.last.Primary].kill()
-	c.countN(6)
+	s.nodes[c.Last().Primary].Kill()
+	c.CountN(6)
 }
 
 // TestForgedCookies: a cookie that was forged, cut, made elsewhere or is huge
 // is no session and no error.
 func TestForgedCookies(t *testing.T) {
-	s := newStage(t, "a", "b")
+	s := newCluster(t, "a", "b")
 	p := s.proxy(s.workers("a", "b"), true)
-	honest := newClient(t, p.listen)
-	honest.countN(2)
-	other := newStage(t, "a", "b")
-	foreign := newClient(t, other.proxy(other.workers("a", "b"), false).listen)
-	foreign.count()
+	honest := s.client(p.listen)
+	honest.CountN(2)
+	other := newCluster(t, "a", "b")
+	foreign := other.client(other.proxy(other.workers("a", "b"), false).listen)
+	foreign.Count()
 
-	flipped := []byte(honest.cookie)
+	flipped := []byte(honest.Session)
 	flipped[len(flipped)/2] ^= 1
 	for name, value := range map[string]string{
 		"changed byte": string(flipped),
-		"cut":          honest.cookie[:len(honest.cookie)-7],
-		"foreign":      foreign.cookie,
+		"cut":          honest.Session[:len(honest.Session)-7],
+		"foreign":      foreign.Session,
 		"huge":         strings.Repeat("A", 6000),
 		"plain pair":   "abcdefgh!a!b!1.1.1",
 		"empty":        `""`,
 		"odd bytes":    "\x01\x7f{}<>",
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, p.listen)
-			c.cookie = value
+			c := s.client(p.listen)
+			c.Session = value
 			if name == "odd bytes" {
 				rawCookie(t, p.listen, value)
 				return
 			}
-			r := c.must(http.MethodPost, "/counter")
-			if r.Counter != 1 || !r.IsNew || r.SessionID == honest.id {
+			r := c.Must(http.MethodPost, "/counter")
+			if r.Counter != 1 || !r.IsNew || r.SessionID == honest.Last().SessionID {
 				t.Errorf("%+v: want a new session", r)
 			}
 		})
 	}
-	honest.count()
+	honest.Count()
 }
 
 // rawCookie sends bytes that net/http's client would not.
@@ -247,32 +249,32 @@ func rawCookie(t *testing.T, addr, value string) {
 // TestOrderlyStop: on SIGTERM a node finishes its requests and leaves; the
 // proxy too.
 func TestOrderlyStop(t *testing.T) {
-	s := newStage(t, "a", "b")
+	s := newCluster(t, "a", "b")
 	p := s.proxy(s.workers("a", "b"), true)
-	c := newClient(t, p.listen)
-	r := c.protected(s)
+	c := s.client(p.listen)
+	r := c.protected()
 
 	slow := make(chan error, 1)
+	d := s.client(p.listen)
+	d.Session = c.Session
 	go func() {
-		d := newClient(t, p.listen)
-		d.cookie = c.cookie
-		_, err := d.do(context.WithoutCancel(t.Context()), http.MethodGet, "/sleep?ms=700")
+		_, err := d.Do(context.WithoutCancel(t.Context()), http.MethodGet, "/sleep?ms=700")
 		slow <- err
 	}()
-	s.wait("the slow request is under way", func() bool {
+	stage.Wait(t, "the slow request is under way", func() bool {
 		return metric(t, p.admin, `understudy_member_in_flight{member="`+r.Node+`",worker="lb"}`) > 0
 	})
-	if code := s.nodes[r.Node].stop(); code != 0 {
+	if code := s.nodes[r.Node].Stop(); code != 0 {
 		t.Errorf("the node ends with status %d, want 0", code)
 	}
 	if err := <-slow; err != nil {
 		t.Errorf("the request under way: %v", err)
 	}
-	c.countN(2)
-	if code := p.stop(); code != 0 {
+	c.CountN(2)
+	if code := p.Stop(); code != 0 {
 		t.Errorf("the proxy ends with status %d, want 0", code)
 	}
-	if _, err := c.do(t.Context(), http.MethodGet, "/peek"); err == nil || errors.Is(err, context.Canceled) {
+	if _, err := c.Do(t.Context(), http.MethodGet, "/peek"); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("the proxy has stopped, but answers: %v", err)
 	}
 }
@@ -280,9 +282,9 @@ func TestOrderlyStop(t *testing.T) {
 // TestTrustedNetworks: the address in the access log is the one that a proxy in
 // front tells, if --trusted-networks has that proxy.
 func TestTrustedNetworks(t *testing.T) {
-	s := newStage(t, "a")
+	s := newCluster(t, "a")
 	workers := s.workers("a")
-	ask := func(p *proxyProcess) {
+	ask := func(p *proxy) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.listen+"/peek", nil)
 		if err != nil {
@@ -297,32 +299,12 @@ func TestTrustedNetworks(t *testing.T) {
 	}
 	trusting := s.proxy(workers, false, "--access-log", "-", "--trusted-networks", "fd00::/8,127.0.0.0/8")
 	ask(trusting)
-	s.wait("the log has the client's address", func() bool {
-		return strings.Contains(trusting.out.String(), `"client":"203.0.113.7"`)
+	stage.Wait(t, "the log has the client's address", func() bool {
+		return strings.Contains(trusting.Output(), `"client":"203.0.113.7"`)
 	})
 	wary := s.proxy(workers, false, "--access-log", "-")
 	ask(wary)
-	s.wait("the log has the peer's address", func() bool {
-		return strings.Contains(wary.out.String(), `"client":"127.0.0.1"`)
+	stage.Wait(t, "the log has the peer's address", func() bool {
+		return strings.Contains(wary.Output(), `"client":"127.0.0.1"`)
 	})
-}
-
-// metric reads one sample of a metrics page, 0 if it is not there.
-func metric(t *testing.T, admin, sample string) float64 {
-	t.Helper()
-	res, err := quick.Get("http://" + admin + "/metrics")
-	if err != nil {
-		return 0
-	}
-	defer res.Body.Close()
-	for sc := bufio.NewScanner(res.Body); sc.Scan(); {
-		if rest, ok := strings.CutPrefix(sc.Text(), sample+" "); ok {
-			v, err := strconv.ParseFloat(rest, 64)
-			if err != nil {
-				t.Fatalf("%s: %v", sc.Text(), err)
-			}
-			return v
-		}
-	}
-	return 0
 }

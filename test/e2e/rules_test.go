@@ -3,18 +3,19 @@ package e2e
 import (
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/understudy-lb/understudy/test/stage"
 )
 
 // TestRules: uriworkermap.properties spreads paths over two balancers, which share
 // a node, and a single server; what no rule maps gets our error page (PLUG-34).
 // Nodes that only gossip knows join the balancer that is set.
 func TestRules(t *testing.T) {
-	s := newStage(t, "a", "b", "c")
+	s := newCluster(t, "a", "b", "c")
 	workers := s.file("workers.properties", s.servers("a", "b", "c")+`
 worker.list=one,two,c,ghost
 worker.ghost.type=http
@@ -37,13 +38,12 @@ worker.c.mount=/healthz
 	page := s.file("sorry.html", "<h1>Sorry</h1>\n")
 	p := s.proxy(workers, true, "--urimap", rules, "--newcomers", "two", "--error-page", page, "--error-page", "500="+s.file("500.txt", "five hundred\n"))
 
-	c := newClient(t, p.listen)
-	for n := 1; n <= 4; n++ {
-		r, err := c.do(t.Context(), http.MethodPost, "/counter")
-		if err != nil || r.Counter != n || r.Node == "c" || r.Node != c.last.Node && n > 1 {
-			t.Fatalf("count %d: %+v, %v; before %+v", n, r, err, c.last)
+	c := s.client(p.listen)
+	first := c.Count()
+	for range 3 {
+		if r := c.Count(); r.Node == "c" || r.Node != first.Node {
+			t.Fatalf("%v after %v: want a or b, and the same one", r, first)
 		}
-		c.last = r
 	}
 	for path, want := range map[string]struct {
 		status int
@@ -76,7 +76,7 @@ worker.c.mount=/healthz
 	// A newcomer joins two, and only it.
 	s.add("d")
 	s.ready("d")
-	s.wait("the newcomer is behind two", func() bool {
+	stage.Wait(t, "the newcomer is behind two", func() bool {
 		return metric(t, p.admin, `understudy_member_in_service{member="d",worker="two"}`) == 1
 	})
 	if metric(t, p.admin, `understudy_member_in_service{member="d",worker="one"}`) != 0 {
@@ -190,9 +190,9 @@ func TestExplain(t *testing.T) {
 	}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := start(t, "check", proxyBinary, append([]string{"check"}, tt.args...)...)
-			code := p.wait()
-			out := p.out.String()
+			p := start(t, "check", binaries.Proxy, append([]string{"check"}, tt.args...)...)
+			code := p.Wait()
+			out := p.Output()
 			if code != tt.code {
 				t.Errorf("exit status %d, want %d", code, tt.code)
 			}

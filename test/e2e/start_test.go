@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/understudy-lb/understudy/test/stage"
 )
 
 // TestWrongStart: whatever is wrong, one line on standard error says where to
@@ -23,7 +25,7 @@ func TestWrongStart(t *testing.T) {
 		}
 		return path
 	}
-	out, err := exec.Command(proxyBinary, "keygen").Output()
+	out, err := exec.Command(binaries.Proxy, "keygen").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,46 +49,46 @@ func TestWrongStart(t *testing.T) {
 		args   []string
 		want   string // part of the line
 	}{
-		{"unknown directive", proxyBinary, serve(file("directive.properties", good+"worker.a.hots=x\n")), "directive.properties:7: "},
-		{"lb without members", proxyBinary, serve(file("empty.properties", "worker.list=lb\nworker.lb.type=lb\n")), "empty.properties:"},
-		{"lb names nobody", proxyBinary, serve(file("nobody.properties", good+"worker.lb.balance_workers=ghost\n")), "nobody.properties:7: "},
-		{"wrong value in an http worker", proxyBinary, serve(file("value.properties", good+"worker.a.socket_timeout=soon\n")), "value.properties:7: "},
-		{"ajp13 worker", proxyBinary, serve(file("ajp.properties", "worker.list=w\nworker.w.type=ajp13\n")), "ajp.properties:2: "},
-		{"workers file is not there", proxyBinary, serve(filepath.Join(dir, "none.properties")), "none.properties"},
-		{"unknown flag", proxyBinary, serve(file("good.properties", good), "--wrokers=x"), "--wrokers"},
-		{"unknown setting", proxyBinary, serve(file("good.properties", good), "--config", file("s.yaml", "admin: none\nlistne: x\n")), "s.yaml:2: "},
-		{"port taken", proxyBinary, []string{"serve", "--workers", file("good.properties", good), "--admin", "none", "--listen", taken.Addr().String()}, taken.Addr().String()},
-		{"admin port taken", proxyBinary, []string{"serve", "--workers", file("good.properties", good), "--listen", "127.0.0.1:0", "--admin", taken.Addr().String()}, taken.Addr().String()},
-		{"key file is not there", proxyBinary, serve(file("good.properties", good), "--cluster-key", filepath.Join(dir, "none.key")), "none.key"},
-		{"key is short", proxyBinary, serve(file("good.properties", good), "--cookie-keys", file("short.key", "# ok\nabcdef\n")), "short.key:2: "},
-		{"trusted network that is none", proxyBinary, serve(file("good.properties", good), "--trusted-networks", "10.0.0.0/8,10.1"), "--trusted-networks"},
-		{"rules file is not there", proxyBinary, serve(file("good.properties", good), "--urimap", filepath.Join(dir, "none.map")), "--urimap: open " + filepath.Join(dir, "none.map")},
-		{"a wrong line in the rules", proxyBinary, serve(file("good.properties", good), "--urimap", file("wrong.map", "/*=lb\nworker.a.port=1\n")), "wrong.map:2: "},
-		{"a wrong value in a rule", proxyBinary, serve(file("good.properties", good), "--urimap", file("value.map", "/*=lb;session_cookie=a b\n")), "value.map:1: "},
-		{"two balancers and no rules", proxyBinary, serve(file("two.properties", good+"worker.list=lb2\nworker.lb2.type=lb\nworker.lb2.balance_workers=a\n")), "two.properties:8: "},
-		{"newcomers join nobody", proxyBinary, serve(file("good.properties", good), "--newcomers", "a"), "--newcomers: "},
-		{"error page is not there", proxyBinary, serve(file("good.properties", good), "--error-page", "503="+filepath.Join(dir, "none.html")), "none.html"},
-		{"error page without a type", proxyBinary, serve(file("good.properties", good), "--error-page", file("page.php", "x")), "page.php"},
-		{"open gossip without key", proxyBinary, serve(file("good.properties", good), "--gossip", "0.0.0.0:0"), "--cluster-key"},
+		{"unknown directive", binaries.Proxy, serve(file("directive.properties", good+"worker.a.hots=x\n")), "directive.properties:7: "},
+		{"lb without members", binaries.Proxy, serve(file("empty.properties", "worker.list=lb\nworker.lb.type=lb\n")), "empty.properties:"},
+		{"lb names nobody", binaries.Proxy, serve(file("nobody.properties", good+"worker.lb.balance_workers=ghost\n")), "nobody.properties:7: "},
+		{"wrong value in an http worker", binaries.Proxy, serve(file("value.properties", good+"worker.a.socket_timeout=soon\n")), "value.properties:7: "},
+		{"ajp13 worker", binaries.Proxy, serve(file("ajp.properties", "worker.list=w\nworker.w.type=ajp13\n")), "ajp.properties:2: "},
+		{"workers file is not there", binaries.Proxy, serve(filepath.Join(dir, "none.properties")), "none.properties"},
+		{"unknown flag", binaries.Proxy, serve(file("good.properties", good), "--wrokers=x"), "--wrokers"},
+		{"unknown setting", binaries.Proxy, serve(file("good.properties", good), "--config", file("s.yaml", "admin: none\nlistne: x\n")), "s.yaml:2: "},
+		{"port taken", binaries.Proxy, []string{"serve", "--workers", file("good.properties", good), "--admin", "none", "--listen", taken.Addr().String()}, taken.Addr().String()},
+		{"admin port taken", binaries.Proxy, []string{"serve", "--workers", file("good.properties", good), "--listen", "127.0.0.1:0", "--admin", taken.Addr().String()}, taken.Addr().String()},
+		{"key file is not there", binaries.Proxy, serve(file("good.properties", good), "--cluster-key", filepath.Join(dir, "none.key")), "none.key"},
+		{"key is short", binaries.Proxy, serve(file("good.properties", good), "--cookie-keys", file("short.key", "# ok\nabcdef\n")), "short.key:2: "},
+		{"trusted network that is none", binaries.Proxy, serve(file("good.properties", good), "--trusted-networks", "10.0.0.0/8,10.1"), "--trusted-networks"},
+		{"rules file is not there", binaries.Proxy, serve(file("good.properties", good), "--urimap", filepath.Join(dir, "none.map")), "--urimap: open " + filepath.Join(dir, "none.map")},
+		{"a wrong line in the rules", binaries.Proxy, serve(file("good.properties", good), "--urimap", file("wrong.map", "/*=lb\nworker.a.port=1\n")), "wrong.map:2: "},
+		{"a wrong value in a rule", binaries.Proxy, serve(file("good.properties", good), "--urimap", file("value.map", "/*=lb;session_cookie=a b\n")), "value.map:1: "},
+		{"two balancers and no rules", binaries.Proxy, serve(file("two.properties", good+"worker.list=lb2\nworker.lb2.type=lb\nworker.lb2.balance_workers=a\n")), "two.properties:8: "},
+		{"newcomers join nobody", binaries.Proxy, serve(file("good.properties", good), "--newcomers", "a"), "--newcomers: "},
+		{"error page is not there", binaries.Proxy, serve(file("good.properties", good), "--error-page", "503="+filepath.Join(dir, "none.html")), "none.html"},
+		{"error page without a type", binaries.Proxy, serve(file("good.properties", good), "--error-page", file("page.php", "x")), "page.php"},
+		{"open gossip without key", binaries.Proxy, serve(file("good.properties", good), "--gossip", "0.0.0.0:0"), "--cluster-key"},
 
-		{"no name", appnodeBinary, []string{}, "--name"},
-		{"bad name", appnodeBinary, []string{"--name", "a!b"}, "--name"},
-		{"name NONE", appnodeBinary, []string{"--name", "NONE"}, "--name"},
-		{"node port taken", appnodeBinary, appnode("--listen", taken.Addr().String()), taken.Addr().String()},
-		{"replication port taken", appnodeBinary, appnode("--replication", taken.Addr().String()), "--replication"},
-		{"gossip port taken", appnodeBinary, appnode("--gossip", taken.Addr().String()), "--gossip"},
-		{"node key is short", appnodeBinary, []string{"--name", "a", "--cluster-key", file("short.key", "# ok\nabcdef\n")}, "short.key:2: "},
-		{"key file is a folder", appnodeBinary, []string{"--name", "a", "--cluster-key", dir}, "--cluster-key"},
-		{"open gossip, node without key", appnodeBinary, []string{"--name", "a", "--gossip", "0.0.0.0:0"}, "--cluster-key"},
-		{"open replication without key", appnodeBinary, []string{"--name", "a", "--replication", "0.0.0.0:0"}, "--cluster-key"},
-		{"wrong placement", appnodeBinary, appnode("--placement", "best"), "--placement"},
-		{"wrong time", appnodeBinary, appnode("--idle-timeout", "0s"), "--idle-timeout"},
+		{"no name", binaries.AppNode, []string{}, "--name"},
+		{"bad name", binaries.AppNode, []string{"--name", "a!b"}, "--name"},
+		{"name NONE", binaries.AppNode, []string{"--name", "NONE"}, "--name"},
+		{"node port taken", binaries.AppNode, appnode("--listen", taken.Addr().String()), taken.Addr().String()},
+		{"replication port taken", binaries.AppNode, appnode("--replication", taken.Addr().String()), "--replication"},
+		{"gossip port taken", binaries.AppNode, appnode("--gossip", taken.Addr().String()), "--gossip"},
+		{"node key is short", binaries.AppNode, []string{"--name", "a", "--cluster-key", file("short.key", "# ok\nabcdef\n")}, "short.key:2: "},
+		{"key file is a folder", binaries.AppNode, []string{"--name", "a", "--cluster-key", dir}, "--cluster-key"},
+		{"open gossip, node without key", binaries.AppNode, []string{"--name", "a", "--gossip", "0.0.0.0:0"}, "--cluster-key"},
+		{"open replication without key", binaries.AppNode, []string{"--name", "a", "--replication", "0.0.0.0:0"}, "--cluster-key"},
+		{"wrong placement", binaries.AppNode, appnode("--placement", "best"), "--placement"},
+		{"wrong time", binaries.AppNode, appnode("--idle-timeout", "0s"), "--idle-timeout"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := start(t, tt.name, tt.binary, tt.args...)
-			code := p.wait()
-			text := strings.TrimSpace(p.out.String())
+			code := p.Wait()
+			text := strings.TrimSpace(p.Output())
 			var lines []string
 			for line := range strings.SplitSeq(text, "\n") {
 				if !strings.HasPrefix(line, "{") { // events are JSON
@@ -103,16 +105,16 @@ func TestWrongStart(t *testing.T) {
 // TestDuplicateName is D12: a second node of a living name does not start, and
 // says where the first one is.
 func TestDuplicateName(t *testing.T) {
-	s := newStage(t, "a", "b")
-	gossip := freeAddr(t)
-	p := start(t, "second a", appnodeBinary, "--name", "a", "--cluster-key", s.key, "--gossip", gossip, "--join", s.nodes["b"].gossip)
-	code := p.wait()
-	text := p.out.String()
+	s := newCluster(t, "a", "b")
+	gossip := stage.FreeAddr(t)
+	p := start(t, "second a", binaries.AppNode, "--name", "a", "--cluster-key", s.key, "--gossip", gossip, "--join", s.nodes["b"].gossip)
+	code := p.Wait()
+	text := p.Output()
 	if code != 255 || !strings.Contains(text, s.nodes["a"].gossip) || !strings.Contains(text, gossip) {
 		t.Errorf("exit status %d, %q; want 255 and both addresses", code, text)
 	}
 	select {
-	case <-s.nodes["a"].done:
+	case <-s.nodes["a"].Done():
 		t.Error("the first node has ended")
 	default:
 	}
@@ -130,9 +132,9 @@ func TestCheck(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p := start(t, "check", proxyBinary, append([]string{"check", "--workers", path}, args...)...)
-		code := p.wait()
-		return p.out.String(), code
+		p := start(t, "check", binaries.Proxy, append([]string{"check", "--workers", path}, args...)...)
+		code := p.Wait()
+		return p.Output(), code
 	}
 	if out, code := check(good); code != 0 || !strings.Contains(out, "balance_workers") {
 		t.Errorf("a good file: exit %d, %q", code, out)

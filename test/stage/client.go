@@ -57,12 +57,13 @@ func (e *StatusError) Error() string {
 // A Client is a browser: it keeps the session cookie and its connection. It is
 // used by one goroutine at a time.
 type Client struct {
-	Base string // scheme and address; may be changed, to another proxy
+	Base    string // scheme and address; may be changed, to another proxy
+	Session string // the cookie's value as it was set, "" without one; may be changed
+	OneShot bool   // each request has a connection of its own
 
-	t      testing.TB
-	http   *http.Client
-	cookie string // as it was set, "" without one
-	last   Reply
+	t    testing.TB
+	http *http.Client
+	last Reply
 }
 
 // NewClient returns a client of the proxy or node at addr that gives up a
@@ -79,11 +80,14 @@ func NewClient(t testing.TB, addr string, timeout time.Duration, dial Dial) *Cli
 	}
 }
 
+// Close closes the connection; the next request makes another one.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
 // Last is the last good reply.
 func (c *Client) Last() Reply { return c.last }
 
 // SharedWith makes c a second window of the browser o: both have its session.
-func (c *Client) SharedWith(o *Client) { c.cookie, c.last = o.cookie, o.last }
+func (c *Client) SharedWith(o *Client) { c.Session, c.last = o.Session, o.last }
 
 // Do sends one request and returns the application's reply. The error is a
 // [*StatusError] for statuses from 400 on.
@@ -106,8 +110,9 @@ func (c *Client) Ask(ctx context.Context, method, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.cookie != "" {
-		req.Header.Set("Cookie", Cookie+"="+c.cookie)
+	req.Close = c.OneShot
+	if c.Session != "" {
+		req.Header.Set("Cookie", Cookie+"="+c.Session)
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
@@ -116,9 +121,9 @@ func (c *Client) Ask(ctx context.Context, method, path string) ([]byte, error) {
 	defer res.Body.Close()
 	for _, set := range res.Cookies() {
 		if set.Name == Cookie {
-			c.cookie = set.Value
+			c.Session = set.Value
 			if set.MaxAge < 0 {
-				c.cookie = ""
+				c.Session = ""
 			}
 		}
 	}

@@ -9,4 +9,6 @@
 //	client.go   a browser: cookie, reply, which member answered
 //	count.go    a counting client and what it may see (design 5)
 //	metric.go   one number of /metrics, one page
+//	mark.go     what a process holds, and that it gives it back
+//	addr.go     addresses on loopback
 package stage
