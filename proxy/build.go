@@ -47,6 +47,7 @@ type member struct {
 	boot     atomic.Uint64 // the ID of the boot that gossip named last; zero if it never did
 	failed   atomic.Bool   // the last that was logged of it is that it failed
 	probing  atomic.Bool   // a task of the proxy looks after it
+	doubted  atomic.Bool   // a task finds out why it refuses connections
 	differs  atomic.Bool   // it was logged that file and gossip have different addresses
 
 	tunnels atomic.Int64 // open ones
@@ -262,6 +263,7 @@ func (p *Proxy) newEndpoint(w *worker.Member, address string) (*endpoint.Endpoin
 		RetryInterval:  limit(w.RetryInterval),
 		MaxConns:       max(0, w.PoolSize),
 		AcquireTimeout: limit(w.AcquireTimeout),
+		BusyLimit:      w.BusyLimit,
 		MinIdle:        w.PoolMinSize,
 		IdleTimeout:    w.PoolTimeout,
 	}

@@ -93,7 +93,9 @@ type exchange struct {
 	lost     bool   // failTimeout or failBegun because the member does not answer others either
 	busy     bool   // failConnect for want of a free connection: the member lives
 	crowded  bool   // failNotRun because the member has too much to do
-	spare    bool   // failConnect because the endpoint was replaced meanwhile
+	spare    bool   // failConnect because the endpoint was replaced meanwhile, or had no room for who does not wait
+	full     bool   // some member had no room for who does not wait
+	patient  bool   // none of them had: so it waits for its turn
 	boot     uint64 // ID of the member's boot that gossip named last when it was sent the request
 	wary     bool   // the request may have killed a member, and nobody can say whether another death costs sessions
 	paid     bool   // the budget was charged for the next attempt
@@ -133,7 +135,7 @@ func (x *exchange) exchange() failure {
 	x.boot = x.member.boot.Load()
 	x.busy, x.spare, x.lost, x.crowded, x.paid = false, false, false, false, false
 	begun := x.elapsed()
-	conn, f := x.member.endpoint().Send(x.p.ctx, x.msg.Bytes())
+	conn, f := x.member.endpoint().Send(x.p.ctx, x.msg.Bytes(), endpoint.Wait{Client: x, Not: x.hurried()})
 	x.sent(conn, begun)
 	if f != nil && (conn == nil || isTimeout(f.Err)) {
 		x.conn = conn
@@ -166,11 +168,29 @@ func (x *exchange) failed(f failure, err error) failure {
 	return f
 }
 
+// Gone implements [endpoint.Client].
+func (x *exchange) Gone() bool { return x.out.gone() }
+
+// hurried reports whether the request is not to wait for its turn at the member:
+// that was chosen by its load alone, and others may have room.
+func (x *exchange) hurried() bool { return !x.patient && x.lease.Reason() == balance.ByValue }
+
 // unsent classifies the failure of sending.
 func (x *exchange) unsent(f *endpoint.Failure) failure {
 	switch f.Kind {
+	case endpoint.Left:
+		return x.failed(failGone, errGone)
 	case endpoint.Busy:
 		x.busy = true
+		if x.hurried() {
+			// It was only asked whether it has room.
+			x.full, x.spare = true, true
+			x.attempts--
+		}
+	case endpoint.Refused:
+		// Others run there. If it were dead, their connections would be reset:
+		// its backlog is full, perhaps.
+		x.busy = x.member.endpoint().InFlight() > 0
 	case endpoint.Closed, endpoint.Canceled:
 		x.spare = true
 	case endpoint.WriteMidway: // for want of time: it does not read what it is sent

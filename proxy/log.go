@@ -67,6 +67,9 @@ func (p *Proxy) note(l *lb, m *member, o balance.Outcome, cause error) {
 		return
 	case balance.Unused:
 		return
+	case balance.Busy:
+		p.doubt(m, cause)
+		return
 	default:
 	}
 	if cause != nil {
@@ -74,6 +77,7 @@ func (p *Proxy) note(l *lb, m *member, o balance.Outcome, cause error) {
 	}
 	if l.inError(m) && m.failed.CompareAndSwap(false, true) {
 		p.log.Warn().Str("member", m.name).Str("address", m.endpoint().Address()).Err(cause).Stringer("outcome", o).Msg("member in error")
+		m.endpoint().Dismiss()
 	}
 	if o == balance.Unreachable && m.gossiped.Load() {
 		p.look(m)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"sync"
@@ -131,6 +132,9 @@ func (p *Proxy) present(now, old Member, was bool) {
 			if !p.settle(m, now, reborn && moved || moved && !m.fromFile) {
 				continue
 			}
+		}
+		if reborn || now.State == Draining || now.State == Starting {
+			m.endpoint().Dismiss() // it would refuse them
 		}
 		if !was || reborn || now.State != old.State {
 			p.log.Info().Str("member", m.name).Uint32("boot", now.Boot).Stringer("state", now.State.phase()).Msg("member by gossip")
@@ -320,12 +324,57 @@ func (p *Proxy) takeOut(m *member, why *endpoint.Failure) bool {
 			l.balancer.Remove(m.route)
 		}
 	}
+	m.endpoint().Dismiss()
 	if !m.fromFile {
 		p.log.Warn().Str("member", m.name).Err(why).Msg("member removed")
 	} else if m.failed.CompareAndSwap(false, true) {
 		p.log.Warn().Str("member", m.name).Err(why).Str("outcome", "lost by gossip").Msg("member in error")
 	}
 	return true
+}
+
+// How long it is doubted whether a member that refuses connections, while other
+// requests run on it, is only busy.
+const (
+	doubtEvery = 100 * time.Millisecond
+	doubtFor   = time.Second
+)
+
+// doubt probes a member that has refused a connection although requests run on it
+// (peers.md D13): its backlog may be full for a moment, and then its sessions go on;
+// or it accepts nothing more.
+func (p *Proxy) doubt(m *member, cause error) {
+	if f, ok := errors.AsType[*endpoint.Failure](cause); !ok || f.Kind != endpoint.Refused || !m.doubted.CompareAndSwap(false, true) {
+		return
+	}
+	started := p.task(func() {
+		defer m.doubted.Store(false)
+		var f *endpoint.Failure
+		for until := time.Now().Add(doubtFor); time.Now().Before(until); {
+			if f = m.endpoint().Probe(p.ctx); f == nil || !p.pause(doubtEvery) {
+				return
+			}
+			if m.endpoint().InFlight() == 0 {
+				break
+			}
+		}
+		m.counts.last.Store(&trouble{at: time.Now(), text: f.Error()})
+		for _, l := range p.workers {
+			if l.find(m.route) == m {
+				l.balancer.Fail(m.route)
+			}
+		}
+		m.endpoint().Dismiss()
+		if m.failed.CompareAndSwap(false, true) {
+			p.log.Warn().Str("member", m.name).Str("address", m.endpoint().Address()).Err(f).Stringer("outcome", balance.Unreachable).Msg("member in error")
+		}
+		if m.gossiped.Load() {
+			p.look(m)
+		}
+	})
+	if !started {
+		m.doubted.Store(false)
+	}
 }
 
 // look probes a member that cannot be reached until it can, or gossip has lost it

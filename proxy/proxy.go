@@ -279,6 +279,11 @@ func (x *exchange) balance(to whither) bool {
 			x.silence = x.mapping.silence(x.member)
 			return true
 		}
+		if x.full && !x.patient && !x.failure.sent() {
+			x.patient = true
+			x.round.Again()
+			continue
+		}
 		if !errors.Is(err, balance.ErrNoMember) || x.failure.sent() || !x.nextRound() {
 			return false
 		}
@@ -389,7 +394,7 @@ func (x *exchange) outcome(f facts) balance.Outcome {
 			return balance.Unused
 		}
 		if x.busy {
-			return balance.Refused
+			return balance.Busy
 		}
 		return balance.Unreachable
 	case failNotRun, failMalformed:

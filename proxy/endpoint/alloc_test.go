@@ -9,7 +9,7 @@ import (
 
 // exchange is one request over a kept connection, with the reply read.
 func exchange(t testing.TB, e *Endpoint, request []byte, rep *http1.Reply) {
-	c, f := e.Send(t.Context(), request)
+	c, f := e.Send(t.Context(), request, Wait{})
 	if f != nil {
 		t.Fatal(f)
 	}

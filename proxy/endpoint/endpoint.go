@@ -94,6 +94,15 @@ type Config struct {
 	// not wait.
 	AcquireTimeout time.Duration
 
+	// MaxQueue is how many requests may wait then; one more fails with [Busy] at
+	// once. If zero, it is MaxConns, and 64 at least: who comes behind more than
+	// that would hardly get its turn in time.
+	MaxQueue int
+
+	// BusyLimit is how many requests at a time are too many: one more fails with
+	// [Busy] at once (busy_limit). If zero, there is no limit.
+	BusyLimit int
+
 	// MaxIdle is how many connections are kept. If zero, it is MaxConns, and
 	// if that is zero too, 256. Negative: none is kept.
 	MaxIdle int
@@ -120,6 +129,7 @@ const (
 	defaultInterval   = 100 * time.Millisecond
 	defaultAcquire    = 200 * time.Millisecond
 	defaultMaxIdle    = 256
+	minQueue          = 64
 )
 
 // An Endpoint is the connections to one member. Its methods are safe for
@@ -136,7 +146,7 @@ type Endpoint struct {
 	interval, acquire, idleTime, age time.Duration
 	maxIdle, minIdle                 int
 
-	slots chan struct{} // a token for each request in flight; nil without a limit
+	queue queue
 
 	mu     sync.Mutex // guards what follows; held for a few instructions, in sweep and drop for O(kept)
 	kept   []*Conn    // least recently used first
@@ -147,25 +157,26 @@ type Endpoint struct {
 	armed  bool        // timer will fire
 	sweeps sync.WaitGroup
 
-	inFlight atomic.Int64
-	counts   counts
+	counts counts
 }
 
 // counts are the counters of [Stats].
 type counts struct {
-	dials, dialFailures, reuses, stale, probes, probeFailures, busy atomic.Uint64
+	dials, dialFailures, reuses, stale, probes, probeFailures, queued, busy atomic.Uint64
 }
 
 // Stats is a snapshot of an endpoint's connections and counts since it was made.
 type Stats struct {
 	Open, Kept, InFlight int
+	Waiting              int // requests, for their turn
 
 	Dials, DialFailures uint64
 	Reuses              uint64 // requests over a kept connection
 	Stale               uint64 // kept connections that could not be used again
 	Probes              uint64
 	ProbeFailures       uint64
-	Busy                uint64 // requests that got no connection within AcquireTimeout
+	Queued              uint64 // requests that had to wait for their turn
+	Busy                uint64 // requests that did not get it within AcquireTimeout, or found no room to wait
 }
 
 // New returns an endpoint for cfg. It does not connect.
@@ -174,8 +185,8 @@ func New(cfg Config) (*Endpoint, error) {
 	if err != nil || host == "" || port == "" {
 		return nil, fmt.Errorf("endpoint: Config.Address %q is not host:port", cfg.Address)
 	}
-	if cfg.Retries < 0 || cfg.MaxConns < 0 || cfg.MinIdle < 0 {
-		return nil, errors.New("endpoint: Config.Retries, MaxConns or MinIdle is negative")
+	if cfg.Retries < 0 || cfg.MaxConns < 0 || cfg.MaxQueue < 0 || cfg.BusyLimit < 0 || cfg.MinIdle < 0 {
+		return nil, errors.New("endpoint: Config.Retries, MaxConns, MaxQueue, BusyLimit or MinIdle is negative")
 	}
 	if cfg.Buffers == nil {
 		cfg.Buffers = http1.NewBuffers(http1.BuffersConfig{})
@@ -209,9 +220,7 @@ func New(cfg Config) (*Endpoint, error) {
 			WriteTimeout: max(0, cmp.Or(cfg.WriteTimeout, cfg.SocketTimeout, defaultWrite)),
 		},
 	}
-	if cfg.MaxConns > 0 {
-		e.slots = make(chan struct{}, cfg.MaxConns)
-	}
+	e.queue.limit, e.queue.busy, e.queue.most = cfg.MaxConns, cfg.BusyLimit, cmp.Or(cfg.MaxQueue, max(cfg.MaxConns, minQueue))
 	return e, nil
 }
 
@@ -238,23 +247,27 @@ func dialer(cfg Config) func(context.Context, string, string) (net.Conn, error) 
 func (e *Endpoint) Address() string { return e.address }
 
 // InFlight returns how many requests have a connection now.
-func (e *Endpoint) InFlight() int { return int(e.inFlight.Load()) }
+func (e *Endpoint) InFlight() int {
+	n, _ := e.queue.numbers()
+	return n
+}
 
 // Stats returns a snapshot.
 func (e *Endpoint) Stats() Stats {
 	e.mu.Lock()
 	open, kept := e.open, len(e.kept)
 	e.mu.Unlock()
+	flying, waiting := e.queue.numbers()
 	return Stats{
-		Open: open, Kept: kept, InFlight: e.InFlight(),
+		Open: open, Kept: kept, InFlight: flying, Waiting: waiting,
 		Dials: e.counts.dials.Load(), DialFailures: e.counts.dialFailures.Load(),
 		Reuses: e.counts.reuses.Load(), Stale: e.counts.stale.Load(),
 		Probes: e.counts.probes.Load(), ProbeFailures: e.counts.probeFailures.Load(),
-		Busy: e.counts.busy.Load(),
+		Queued: e.counts.queued.Load(), Busy: e.counts.busy.Load(),
 	}
 }
 
-// Close closes the kept connections and returns when the endpoint's timer has
+// Close closes the kept connections, dismisses who waits, and returns when the endpoint's timer has
 // ended. Connections in use are closed when their requests end; new requests
 // fail with [Closed].
 func (e *Endpoint) Close() {
@@ -262,6 +275,7 @@ func (e *Endpoint) Close() {
 	e.closed = true
 	e.disarm()
 	e.mu.Unlock()
+	e.Dismiss()
 	e.CloseKept()
 	e.sweeps.Wait()
 }

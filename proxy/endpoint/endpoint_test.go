@@ -52,11 +52,11 @@ func TestLastInFirstOut(t *testing.T) {
 		b := newBubble(t)
 		serve(t, b.ln, nil)
 		e := b.endpoint(t, Config{})
-		first, f := e.Send(t.Context(), []byte(getRequest))
+		first, f := e.Send(t.Context(), []byte(getRequest), Wait{})
 		if f != nil {
 			t.Fatal(f)
 		}
-		second, f := e.Send(t.Context(), []byte(getRequest))
+		second, f := e.Send(t.Context(), []byte(getRequest), Wait{})
 		if f != nil {
 			t.Fatal(f)
 		}
@@ -73,7 +73,7 @@ func TestLastInFirstOut(t *testing.T) {
 			}
 			c.Done(&rep)
 		}
-		next, f := e.Send(t.Context(), []byte(getRequest))
+		next, f := e.Send(t.Context(), []byte(getRequest), Wait{})
 		if f != nil || next != second || !next.Kept() {
 			t.Errorf("the next connection is not the one that was given back last, %v", f)
 		}
@@ -296,7 +296,7 @@ func TestBlackhole(t *testing.T) {
 		// Three connections are kept; one silence must do for all of them.
 		var conns []*Conn
 		for range 3 {
-			c, f := e.Send(t.Context(), []byte(getRequest))
+			c, f := e.Send(t.Context(), []byte(getRequest), Wait{})
 			if f != nil {
 				t.Fatal(f)
 			}
@@ -446,7 +446,7 @@ func TestBusy(t *testing.T) {
 		b := newBubble(t)
 		serve(t, b.ln, nil)
 		e := b.endpoint(t, Config{MaxConns: 1, AcquireTimeout: time.Second})
-		c, f := e.Send(t.Context(), []byte(getRequest))
+		c, f := e.Send(t.Context(), []byte(getRequest), Wait{})
 		if f != nil {
 			t.Fatal(f)
 		}
@@ -473,13 +473,13 @@ func TestCanceled(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begun := time.Now()
-		if _, f := e.Send(ctx, []byte(getRequest)); f == nil || f.Kind != Canceled || f.Tries != 1 {
+		if _, f := e.Send(ctx, []byte(getRequest), Wait{}); f == nil || f.Kind != Canceled || f.Tries != 1 {
 			t.Errorf("Send = %+v, want canceled at the first try", f)
 		}
 		if d := time.Since(begun); d != time.Second {
 			t.Errorf("Send took %v, want 1 s", d)
 		}
-		if _, f := e.Send(ctx, []byte(getRequest)); f == nil || f.Kind != Canceled {
+		if _, f := e.Send(ctx, []byte(getRequest), Wait{}); f == nil || f.Kind != Canceled {
 			t.Errorf("Send with a context that is done = %+v", f)
 		}
 	})
@@ -490,7 +490,7 @@ func TestInterrupted(t *testing.T) {
 		b := newBubble(t)
 		serve(t, b.ln, silent)
 		e := b.endpoint(t, Config{ReplyTimeout: time.Hour})
-		c, f := e.Send(t.Context(), []byte(getRequest))
+		c, f := e.Send(t.Context(), []byte(getRequest), Wait{})
 		if f != nil {
 			t.Fatal(f)
 		}
@@ -509,7 +509,7 @@ func TestInterruptedTooLate(t *testing.T) {
 		b := newBubble(t)
 		m := serve(t, b.ln, nil)
 		e := b.endpoint(t, Config{})
-		c, f := e.Send(t.Context(), []byte(getRequest))
+		c, f := e.Send(t.Context(), []byte(getRequest), Wait{})
 		if f != nil {
 			t.Fatal(f)
 		}
@@ -537,7 +537,7 @@ func TestEarlyReply(t *testing.T) {
 	e := newEndpoint(t, Config{Address: m.ln.Addr().String()})
 	bufs := http1.NewBuffers(http1.BuffersConfig{})
 	for range 40 {
-		c, f := e.Send(t.Context(), []byte("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"))
+		c, f := e.Send(t.Context(), []byte("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"), Wait{})
 		if f != nil {
 			t.Fatal(f)
 		}
@@ -597,7 +597,7 @@ func TestExpectContinue(t *testing.T) {
 			return true
 		})
 		e := b.endpoint(t, Config{})
-		c, f := e.Send(t.Context(), []byte("PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"))
+		c, f := e.Send(t.Context(), []byte("PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"), Wait{})
 		if f != nil {
 			t.Fatal(f)
 		}
@@ -631,7 +631,7 @@ func TestWriteMidway(t *testing.T) {
 		})
 		e := b.endpoint(t, Config{WriteTimeout: 2 * time.Second})
 		begun := time.Now()
-		c, f := e.Send(t.Context(), append([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n"), make([]byte, 1<<20)...))
+		c, f := e.Send(t.Context(), append([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n"), make([]byte, 1<<20)...), Wait{})
 		if c == nil || f == nil || f.Kind != WriteMidway || f.Sent == 0 {
 			t.Fatalf("Send = %v, %+v; want a connection and a failure midway", c, f)
 		}
@@ -665,7 +665,7 @@ func TestLimitsOfKeeping(t *testing.T) {
 			e := b.endpoint(t, tt.cfg)
 			var conns []*Conn
 			for range 3 {
-				c, f := e.Send(t.Context(), []byte(getRequest))
+				c, f := e.Send(t.Context(), []byte(getRequest), Wait{})
 				if f != nil {
 					t.Fatal(f)
 				}
@@ -712,7 +712,7 @@ func TestClose(t *testing.T) {
 		serve(t, b.ln, nil)
 		e := b.endpoint(t, Config{})
 		succeed(t, e)
-		c, f := e.Send(t.Context(), []byte(getRequest))
+		c, f := e.Send(t.Context(), []byte(getRequest), Wait{})
 		if f != nil {
 			t.Fatal(f)
 		}
@@ -773,7 +773,7 @@ func TestAbandon(t *testing.T) {
 		var conns [3]*Conn
 		var reading sync.WaitGroup
 		for i := range conns {
-			nc, f := e.Send(t.Context(), []byte(getRequest))
+			nc, f := e.Send(t.Context(), []byte(getRequest), Wait{})
 			if f != nil {
 				// Only the kept connection takes a request: nobody accepts.
 				failures[i] = f
@@ -814,7 +814,7 @@ func TestAbandonTooLate(t *testing.T) {
 		m := serve(t, b.ln, nil)
 		e := b.endpoint(t, Config{})
 		var rep http1.Reply
-		c, f := e.Send(t.Context(), []byte(getRequest))
+		c, f := e.Send(t.Context(), []byte(getRequest), Wait{})
 		if f != nil {
 			t.Fatal(f)
 		}

@@ -25,7 +25,7 @@ func Example() {
 	defer e.Close()
 
 	for range 2 {
-		c, failure := e.Send(context.Background(), []byte("GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n"))
+		c, failure := e.Send(context.Background(), []byte("GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n"), endpoint.Wait{})
 		if failure != nil {
 			log.Fatal(failure)
 		}

@@ -21,7 +21,8 @@ const (
 	None           Kind = iota
 	Closed              // the endpoint was closed
 	Canceled            // the context ended before anything was sent
-	Busy                // no connection was free within AcquireTimeout
+	Left                // the client went away while its request waited for its turn
+	Busy                // the turn did not come within AcquireTimeout, or the queue was full or dismissed
 	Refused             // the member's machine refused the connection, or reset it at once
 	ConnectTimeout      // no connection within ConnectTimeout
 	Unreachable         // any other reason not to get one: no such name, no route
@@ -49,6 +50,8 @@ func (k Kind) String() string {
 		return "closed"
 	case Canceled:
 		return "canceled"
+	case Left:
+		return "left"
 	case Busy:
 		return "busy"
 	case Refused:
@@ -111,6 +114,8 @@ func (f *Failure) Unwrap() error { return f.Err }
 var (
 	errClosed       = errors.New("endpoint: closed")
 	errBusy         = errors.New("endpoint: all connections are in use")
+	errDismissed    = errors.New("endpoint: the member is not to be used now")
+	errLeft         = errors.New("endpoint: the client has gone away")
 	errSilent       = errors.New("endpoint: no answer to the probe")
 	errManyInterims = &http1.Error{Status: 502, Reason: "too many interim replies"}
 )

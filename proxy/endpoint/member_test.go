@@ -196,7 +196,7 @@ func body(b *http1.Body) (string, error) {
 // roundTrip sends request and reads the whole final reply.
 func roundTrip(t testing.TB, e *Endpoint, request string) (status int, content string, f *Failure) {
 	t.Helper()
-	c, f := e.Send(t.Context(), []byte(request))
+	c, f := e.Send(t.Context(), []byte(request), Wait{})
 	if f != nil {
 		if c != nil {
 			c.Close()

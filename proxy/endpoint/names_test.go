@@ -119,7 +119,7 @@ func where(t *testing.T, e *endpoint.Endpoint) (string, *endpoint.Failure) {
 // ask sends a request and returns a field of the answer.
 func ask(t *testing.T, e *endpoint.Endpoint, field string) (string, *endpoint.Failure) {
 	t.Helper()
-	c, f := e.Send(t.Context(), []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+	c, f := e.Send(t.Context(), []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), endpoint.Wait{})
 	if f != nil {
 		return "", f
 	}

@@ -14,9 +14,10 @@ import (
 // connection, except after [WriteMidway], where a reply may be waiting: then
 // there are both.
 //
-// ctx bounds the wait for a connection and the dial, not what follows.
-func (e *Endpoint) Send(ctx context.Context, first []byte) (*Conn, *Failure) {
-	queued, f := e.getSlot(ctx)
+// ctx bounds the wait for a connection and the dial, not what follows; w says how
+// to wait if MaxConns are in use.
+func (e *Endpoint) Send(ctx context.Context, first []byte, w Wait) (*Conn, *Failure) {
+	queued, f := e.getSlot(ctx, w)
 	if f != nil {
 		return nil, f
 	}
@@ -133,50 +134,6 @@ func (e *Endpoint) connectTo(ctx context.Context) (*Conn, *Failure) {
 
 func (e *Endpoint) fail(k Kind, err error) *Failure {
 	return &Failure{Kind: k, Address: e.address, Err: err}
-}
-
-// getSlot waits for the right to have one more request in flight, and returns
-// for how long it did.
-func (e *Endpoint) getSlot(ctx context.Context) (waited time.Duration, f *Failure) {
-	if err := ctx.Err(); err != nil {
-		return 0, e.fail(Canceled, err)
-	}
-	if e.slots != nil {
-		select {
-		case e.slots <- struct{}{}:
-		default:
-			begun := time.Now()
-			if f := e.waitSlot(ctx); f != nil {
-				return 0, f
-			}
-			waited = time.Since(begun)
-		}
-	}
-	e.inFlight.Add(1)
-	return waited, nil
-}
-
-func (e *Endpoint) waitSlot(ctx context.Context) *Failure {
-	if e.acquire > 0 {
-		t := time.NewTimer(e.acquire)
-		defer t.Stop()
-		select {
-		case e.slots <- struct{}{}:
-			return nil
-		case <-ctx.Done():
-			return e.fail(Canceled, ctx.Err())
-		case <-t.C:
-		}
-	}
-	e.counts.busy.Add(1)
-	return e.fail(Busy, errBusy)
-}
-
-func (e *Endpoint) freeSlot() {
-	e.inFlight.Add(-1)
-	if e.slots != nil {
-		<-e.slots
-	}
 }
 
 // pause waits before another try and reports whether there is to be one.

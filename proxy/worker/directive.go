@@ -104,7 +104,7 @@ func directiveTable() func() map[string]directive {
 		"retry_interval":   {roles: asServer | asLB},
 		"recovery_options": {roles: asServer},
 		"fail_on_status":   {roles: asServer, repeat: appends},
-		"busy_limit":       {roles: asServer, later: true},
+		"busy_limit":       {roles: asServer},
 
 		"lbfactor":   {roles: asMember},
 		"distance":   {roles: asMember, repeat: joinsStar, later: true},

@@ -80,7 +80,7 @@
 //	recovery_options            bits          see below        what is not sent again: 1 after sending, 2 after headers;
 //	                                                           4 close if the client broke; 8 HEAD, 16 GET in spite of 1
 //	fail_on_status          +   ints          none             statuses that are failures; negative: the member stays in service
-//	busy_limit                  int           0: none          later
+//	busy_limit                  int           0: none          requests in flight at which no more are sent, nor wait
 //
 //	of a member of an lb:
 //	lbfactor                    int           1                share of the load

@@ -92,7 +92,7 @@ func (p *parser) matters(name string, prop *property) bool {
 	switch name {
 	case "method":
 		return !strings.ContainsAny(prop.value[:1], "rR0")
-	case "distance", "busy_limit", "socket_buffer":
+	case "distance", "socket_buffer":
 		n, _, _ := parseDigits(prop.value)
 		return n != 0
 	case "sticky_session_force", "set_session_cookie", "prefer_ipv6":

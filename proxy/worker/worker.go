@@ -196,7 +196,7 @@ type Member struct {
 	// FailOnStatus is tested in order, the first hit decides.
 	FailOnStatus []StatusRule
 
-	BusyLimit int // requests in flight at which the member is passed over; zero: no limit (parsed only)
+	BusyLimit int // requests in flight at which the member is passed over; zero: no limit
 
 	// PoolSize bounds the requests in flight, one connection each; zero: no
 	// bound (mod_jk's default, the number of threads, means nothing here).
