@@ -26,6 +26,7 @@ type lb struct {
 	rounds        int           // over the members
 	interval      time.Duration // between rounds
 	budget        *budget
+	unpaid        seldom // that there was nothing left of it
 
 	members  map[string]*worker.Member // of the file, by name
 	template *worker.Member            // of newcomers; nil if it can have none
@@ -52,6 +53,7 @@ type member struct {
 
 	tunnels atomic.Int64 // open ones
 	vigil   vigil
+	busy    seldom // that all its connections were in use
 	counts  memberCounts
 }
 

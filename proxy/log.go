@@ -50,6 +50,18 @@ type memberCounts struct {
 	last      atomic.Pointer[trouble]
 }
 
+// A seldom lets an event through once in ten seconds at most: under load something
+// that is full is so again and again.
+type seldom struct{ next atomic.Int64 } // nanoseconds of Unix time
+
+func (s *seldom) due() bool {
+	now := time.Now().UnixNano()
+	next := s.next.Load()
+	return now >= next && s.next.CompareAndSwap(next, now+int64(seldomEvery))
+}
+
+const seldomEvery = 10 * time.Second
+
 // trouble is the last error of a member.
 type trouble struct {
 	at   time.Time
@@ -104,6 +116,9 @@ func (x *exchange) logFailure(f facts, d decision) {
 	case failMalformed:
 		x.member.counts.malformed.Add(1)
 	default:
+	}
+	if x.busy && x.member.busy.due() {
+		x.p.log.Warn().Str("member", x.member.name).Err(x.cause).Msg("member busy")
 	}
 	e := x.p.log.Debug()
 	if e == nil {

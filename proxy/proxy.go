@@ -330,6 +330,9 @@ func (x *exchange) failover() whither {
 		if x.paid = x.lb.budget.take(); !x.paid {
 			d.to = giveUp
 			x.p.counts.unpaid.Add(1)
+			if x.lb.unpaid.due() {
+				x.p.log.Warn().Str("worker", x.lb.name).Msg("retry budget spent")
+			}
 		}
 	}
 	if !x.begun {

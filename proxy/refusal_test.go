@@ -78,6 +78,9 @@ func TestEveryFailureHasItsStatus(t *testing.T) {
 					}
 					a := tt.do(w)
 					w.checkRefusal(a, tt.status, with)
+					if said := strings.Contains(w.log.String(), `"member busy"`); said != (tt.row == "slot not available") {
+						w.t.Errorf("the log says that the member is busy: %v", said)
+					}
 				})
 			}
 		})

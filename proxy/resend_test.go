@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -353,6 +354,9 @@ func TestRetryBudget(t *testing.T) {
 				}
 				if unpaid := w.proxy.Counts().Unpaid; (unpaid > 0) != (tt.percent >= 0) {
 					t.Errorf("%d were not paid for", unpaid)
+				}
+				if said := strings.Count(w.log.String(), `"retry budget spent"`) == 1; said != (tt.percent >= 0) {
+					t.Errorf("the log says that the budget is spent: %v", said)
 				}
 				for _, name := range []string{"b", "c"} {
 					w.members[name].handler = counter

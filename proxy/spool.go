@@ -51,6 +51,7 @@ type spool struct {
 
 	used    atomic.Int64 // bytes in files
 	refused atomic.Uint64
+	full    seldom // that the limit of all holds somebody back
 	failed  atomic.Uint64
 	broken  atomic.Bool // the last that was logged is that it failed
 }
@@ -89,6 +90,9 @@ func (d *spooled) add(p []byte) bool {
 	if used := d.s.used.Add(n); used > d.s.total || d.n+n > d.s.most {
 		d.s.used.Add(-n)
 		d.s.refused.Add(1)
+		if d.n+n <= d.s.most && d.s.full.due() {
+			d.s.log.Warn().Int64("limit", d.s.total).Msg("spool full")
+		}
 		d.free()
 		return false
 	}

@@ -178,6 +178,9 @@ func TestSpoolLimits(t *testing.T) {
 						t.Errorf("after %d requests: %+v, want each counted once", i+1, s)
 					}
 				}
+				if full := strings.Contains(w.log.String(), `"spool full"`); full != (tt.spool.Total > 0) {
+					t.Errorf("the log says that the spool is full: %v", full)
+				}
 				if n := strings.Count(w.log.String(), `"spool failed"`); n != int(tt.failed) {
 					t.Errorf("%d lines of log, want %d", n, tt.failed)
 				}
@@ -225,6 +228,9 @@ func TestSpoolTotal(t *testing.T) {
 		}
 		if s := w.proxy.Snapshot().Spool; s.Bytes == 0 || s.Bytes > 250_000 || s.Refused != 2 {
 			t.Errorf("three bodies of %d bytes: %+v", len(body), s)
+		}
+		if n := strings.Count(w.log.String(), `{"level":"warn","limit":250000,"message":"spool full"}`); n != 1 {
+			t.Errorf("%d lines of log, want 1", n)
 		}
 		close(hold)
 		for range 3 {
