@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,9 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/understudy-lb/understudy/proxy"
-	"github.com/understudy-lb/understudy/proxy/frontend"
 	"github.com/understudy-lb/understudy/proxy/http1"
-	"github.com/understudy-lb/understudy/proxy/worker"
 )
 
 // handshake asks for a tunnel, with lines besides the usual ones.
@@ -734,14 +731,8 @@ func TestTunnelTCP(t *testing.T) {
 	if testing.Short() {
 		size = 8 << 20
 	}
-	ln := listen(t)
 	quiet := make(chan struct{})
-	go func() {
-		nc, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		defer func() { _ = nc.Close() }()
+	w := newTCP(t, proxy.Config{}, func(nc net.Conn) {
 		r := bufio.NewReader(nc)
 		if _, err := http.ReadRequest(r); err != nil {
 			return
@@ -749,65 +740,29 @@ func TestTunnelTCP(t *testing.T) {
 		_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello")
 		<-quiet
 		_, _ = io.Copy(nc, r) // all of it, then the end
-	}()
-	host, port, _ := net.SplitHostPort(ln.Addr().String())
-	file, err := worker.Parse("workers.properties", strings.NewReader(fmt.Sprintf(
-		"worker.a.type=http\nworker.a.host=%s\nworker.a.port=%s\nworker.lb.type=lb\nworker.lb.balance_workers=a\nworker.list=lb\n", host, port)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := proxy.New(proxy.Config{Workers: file})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	front, err := frontend.New(frontend.Config{Proxy: p})
-	if err != nil {
-		t.Fatal(err)
-	}
-	fln := listen(t)
-	var serving sync.WaitGroup
-	defer serving.Wait()
-	serving.Go(func() { _ = front.Serve(fln) })
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := front.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if n := p.Wire().Buffers.InUse(); n != 0 {
-			t.Errorf("%d buffers were not given back", n)
-		}
-	}()
-
-	nc, err := net.Dial("tcp", fln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = nc.Close() }()
-	c := &rawConn{t: t, Conn: nc, r: bufio.NewReader(nc)}
+	})
+	defer w.close()
+	c := w.dial()
+	defer func() { _ = c.Close() }()
 	c.say(handshake(""))
 	if a, err := c.head(); err != nil || a.status != 101 {
 		t.Fatalf("%d, %v", a.status, err)
 	}
 	c.want("hello")
-	for deadline := time.Now().Add(5 * time.Second); p.Wire().Buffers.InUse() > 0; {
-		if time.Now().After(deadline) {
-			t.Fatalf("a quiet tunnel holds %d buffers", p.Wire().Buffers.InUse())
-		}
-		time.Sleep(time.Millisecond)
+	if !within(5*time.Second, func() bool { return w.proxy.Wire().Buffers.InUse() == 0 }) {
+		t.Fatalf("a quiet tunnel holds %d buffers", w.proxy.Wire().Buffers.InUse())
 	}
 	close(quiet)
 	want := pattern(size)
 	go func() {
-		_, _ = nc.Write(want)
-		_ = nc.(*net.TCPConn).CloseWrite()
+		_, _ = c.Write(want)
+		_ = c.Conn.(*net.TCPConn).CloseWrite()
 	}()
 	got, err := io.ReadAll(c.r)
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%d bytes came back, %v; want the %d that were sent", len(got), err, len(want))
 	}
-	if m := p.Snapshot().Workers[0].Members[0]; m.BytesRead < uint64(size) || m.BytesWritten < uint64(size) {
+	if m := w.proxy.Snapshot().Workers[0].Members[0]; m.BytesRead < uint64(size) || m.BytesWritten < uint64(size) {
 		t.Errorf("read %d and written %d bytes are counted, want %d and more", m.BytesRead, m.BytesWritten, size)
 	}
 }
