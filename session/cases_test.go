@@ -14,12 +14,14 @@ func TestNegativeSettings(t *testing.T) {
 	bubble(t, Config{}, "a", func(t *testing.T, f *farm) {
 		m := f.nodes["a"].m
 		for name, cfg := range map[string]Config{
-			"IdleTimeout":   {IdleTimeout: -time.Second},
-			"Lifetime":      {Lifetime: -time.Second},
-			"SweepInterval": {SweepInterval: -time.Second},
-			"AckTimeout":    {AckTimeout: -time.Second},
-			"JoinTimeout":   {JoinTimeout: -time.Second},
-			"MaxBytes":      {MaxBytes: -1},
+			"IdleTimeout":      {IdleTimeout: -time.Second},
+			"Lifetime":         {Lifetime: -time.Second},
+			"SweepInterval":    {SweepInterval: -time.Second},
+			"AckTimeout":       {AckTimeout: -time.Second},
+			"ExclusiveWait":    {ExclusiveWait: -time.Second},
+			"FirstIdleTimeout": {FirstIdleTimeout: -time.Second},
+			"JoinTimeout":      {JoinTimeout: -time.Second},
+			"MaxBytes":         {MaxBytes: -1},
 		} {
 			cfg.Cluster, cfg.Codec, cfg.Listener = m.cluster, m.cookies, refusing{}
 			if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "Config."+name) {

@@ -26,6 +26,7 @@ const (
 	DefaultMaxBytes    = 12 << 20       // one frame to a peer carries a whole session
 	DefaultAckTimeout  = 500 * time.Millisecond
 
+	DefaultExclusiveWait = 10 * time.Second
 	DefaultMaxSessions   = 1_000_000
 	DefaultMaxTombstones = 100_000 // half a kilobyte each
 
@@ -175,6 +176,14 @@ type Config struct {
 	// the same.
 	FirstIdleTimeout time.Duration
 
+	// Exclusive lets the requests of one session run one after the other; see
+	// [Exclusive], which does it for some handlers.
+	Exclusive bool
+
+	// ExclusiveWait is how long a request waits for the others. If zero, it is
+	// 10 s.
+	ExclusiveWait time.Duration
+
 	// RollbackOnPanic takes back what a request has changed if its handler
 	// panics (TC-8), as [Session.Rollback] does. Without it, what was set before
 	// the panic is kept and copied. A panic that a middleware inside of
@@ -241,6 +250,7 @@ func (c Config) withDefaults() (Config, error) {
 	set(&c.Lifetime, max(DefaultLifetime, c.IdleTimeout))
 	set(&c.FirstIdleTimeout, c.IdleTimeout)
 	set(&c.SweepInterval, DefaultSweep)
+	set(&c.ExclusiveWait, DefaultExclusiveWait)
 	set(&c.AckTimeout, DefaultAckTimeout)
 	set(&c.RestoreRate, DefaultRestoreRate)
 	set(&c.RestoreBytes, DefaultRestoreBytes)
@@ -258,6 +268,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("session: Config.FirstIdleTimeout is %v, want at least 1s and at most Config.IdleTimeout, %v", c.FirstIdleTimeout, c.IdleTimeout)
 	case c.SweepInterval < 0: // H29
 		return c, fmt.Errorf("session: Config.SweepInterval is %v, want a positive time", c.SweepInterval)
+	case c.ExclusiveWait < 0:
+		return c, fmt.Errorf("session: Config.ExclusiveWait is %v, want a positive time", c.ExclusiveWait)
 	case c.AckTimeout < 0 || c.JoinTimeout < 0:
 		return c, fmt.Errorf("session: Config.AckTimeout is %v and Config.JoinTimeout %v, want no negative time", c.AckTimeout, c.JoinTimeout)
 	case c.MaxBytes < 0 || c.MaxBytes > DefaultMaxBytes:

@@ -16,7 +16,8 @@ type call struct {
 	done  chan answer // capacity one: the machine says one thing at a time
 	quiet bool        // nobody waits
 
-	accessed int64 // when the session was used before, in milliseconds; 0 if that is not known
+	turn     *Session // whose turn it may be (Exclusive)
+	accessed int64    // when the session was used before, in milliseconds; 0 if that is not known
 }
 
 type answer struct {
@@ -153,6 +154,9 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 		m.send(e, a, in)
 	case owner.Handle, owner.Reply:
 		if c, ok := a.Op.Owner.(*call); ok {
+			if a.Kind == owner.Handle && c.turn != nil && e.turn != nil && e.turn.by == c.turn {
+				e.turn.running = true
+			}
 			if c.quiet {
 				m.release(e)
 				break

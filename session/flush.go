@@ -72,6 +72,11 @@ func (s *Session) create(changes owner.Changes) (applied bool, err error) {
 	}
 	r := e.record()
 	s.seen, s.version = r.Attrs, r.Version
+	if s.exclusive && !joined {
+		s.mu.Unlock()
+		m.own(s, e.id)
+		s.mu.Lock()
+	}
 	return !joined, nil
 }
 
@@ -174,8 +179,14 @@ func (r *reborn) sweep(now time.Time) {
 // arrive begins a request for the session of that id (R1 to R6). The entry is
 // held; the call answers when the handler may run, or must not.
 func (m *Manager) arrive(id string, seen owner.Epoch, first owner.Member) (*entry, *call) {
+	return m.arriveAs(nil, id, seen, first)
+}
+
+// arriveAs is arrive for a request that has its turn at the session.
+func (m *Manager) arriveAs(s *Session, id string, seen owner.Epoch, first owner.Member) (*entry, *call) {
 	e := m.table.hold(id)
 	c := m.newCall()
+	c.turn = s
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m.expire(e)
@@ -229,13 +240,13 @@ func (m *Manager) settle(ctx context.Context, s *Session, last bool) error {
 	s.changes, s.idle, s.out = nil, 0, true
 	s.mu.Unlock()
 	changes := ev.Changes
-	tooLarge := m.submit(e, &ev)
-	err := cmp.Or(m.await(ctx, s, e, c), tooLarge)
+	refused := m.submit(e, s, &ev)
+	err := cmp.Or(m.await(ctx, s, e, c), refused)
 	switch {
 	case last:
 	case err == nil:
 		s.keep(changes)
-	case tooLarge != nil, errors.Is(err, errUnsafe):
+	case refused != nil, errors.Is(err, errUnsafe):
 		s.restore(changes)
 	}
 	return err
@@ -247,7 +258,10 @@ func (m *Manager) giveUp(s *Session) {
 	e, c := s.e, s.call
 	s.call = nil
 	s.mu.Unlock()
-	_ = m.submit(e, &owner.Event{Kind: owner.Return, Op: &c.op}) // without changes it fits
+	if c == nil {
+		return
+	}
+	_ = m.submit(e, nil, &owner.Event{Kind: owner.Return, Op: &c.op}) // without changes it fits
 	m.wait(c)
 }
 
@@ -307,13 +321,20 @@ func (s *Session) restore(changes owner.Changes) {
 	}
 }
 
-// submit gives the session an event of a request. If the session would become
-// too large with its changes the event comes without them, and submit returns
-// ErrTooLarge.
-func (m *Manager) submit(e *entry, ev *owner.Event) error {
+// submit gives the session an event of s, or of nobody. If the session would
+// become too large with its changes, or s has lost its turn, the event comes
+// without them, and submit says so.
+func (m *Manager) submit(e *entry, s *Session, ev *owner.Event) error {
 	m.stats.flushes.Add(1)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.revoked(s) && (len(ev.Changes) > 0 || ev.Expiry.Idle != 0 || ev.Invalidate) {
+		ev.Changes, ev.Expiry.Idle, ev.Invalidate = nil, 0, false
+		m.step(e, ev, nil)
+		m.stats.failed.Add(1)
+		m.log.Warn().Str("session", mark(e.id)).Msg("exclusive request was too slow")
+		return errRevoked
+	}
 	fits := m.fits(e, ev.Changes)
 	if !fits {
 		ev.Changes = nil
@@ -438,7 +459,7 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 			all = append(all, c)
 		}
 	}
-	id, idle := s.rotate, s.idle
+	id, idle, exclusive := s.rotate, s.idle, s.exclusive
 	made := s.pending()
 	s.mu.Unlock()
 	size := 0
@@ -449,6 +470,9 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 		return ErrTooLarge
 	}
 
+	if exclusive {
+		m.own(s, id)
+	}
 	e := m.table.hold(id)
 	c := m.newCall()
 	x := owner.Expiry{Access: m.clock(), Idle: r.Expiry.Idle, End: r.Expiry.End}
@@ -467,7 +491,7 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 	a := m.wait(c)
 	if a.Outcome != owner.Served {
 		m.stats.failed.Add(1)
-		_ = m.submit(e, &owner.Event{Kind: owner.Return, Op: &c.op, Invalidate: true}) // without changes it fits
+		_ = m.submit(e, nil, &owner.Event{Kind: owner.Return, Op: &c.op, Invalidate: true}) // without changes it fits
 		m.wait(c)
 		m.table.drop(e)
 		return errUnsafe

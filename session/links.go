@@ -254,6 +254,7 @@ func (p peers) Frame(c *peer.Conn, f peer.Frame) {
 	switch {
 	case msg.Kind == owner.Forward && e.role == primary && !m.fits(e, msg.Changes):
 		m.refuseForward(e, memberOf(c.ID()), msg.Tag)
+	case m.defers(e, c, &msg):
 	case m.refuses(e, &msg):
 		m.noRoom(e, memberOf(c.ID()), &msg, &in)
 	default:

@@ -15,9 +15,9 @@ import (
 type timers struct {
 	wakeup chan struct{} // capacity one
 
-	mu       sync.Mutex // guards what follows; a leaf
-	promises []promise
-	graces   []grace
+	mu        sync.Mutex // guards what follows; a leaf
+	promises  []promise
+	deadlines []deadline
 }
 
 // A promise is one that a session waits for the end of.
@@ -119,7 +119,7 @@ func (m *Manager) urgent() (next time.Time) {
 	for _, p := range over {
 		m.tell(p.id, &owner.Event{Kind: owner.PromiseOver, Peer: p.p})
 	}
-	return earliest(next, earliest(at, m.endGraces()))
+	return earliest(next, earliest(at, m.meet()))
 }
 
 // earliest returns the earlier of two times, of which zero means never.

@@ -52,6 +52,8 @@ type Manager struct {
 	limits         limits
 	firstIdle      time.Duration
 	rollback       bool // on a panic
+	exclusive      bool
+	exclusiveWait  time.Duration
 	now            func() time.Time
 	log            zerolog.Logger
 
@@ -126,6 +128,7 @@ func New(cfg Config) (*Manager, error) {
 			Name: cfg.Cookie, Path: cfg.Path, Domain: cfg.Domain, HttpOnly: true, Secure: cfg.Secure,
 			SameSite: cfg.SameSite, Partitioned: cfg.Partitioned,
 		},
+		exclusive: cfg.Exclusive, exclusiveWait: cfg.ExclusiveWait,
 		rollback: cfg.RollbackOnPanic, events: newEvents(cfg.OnEvent, cfg.OnConflict),
 		limits: newLimits(&cfg), firstIdle: cfg.FirstIdleTimeout,
 		ackTimeout: cfg.AckTimeout, reignBoot: reignBoot(self),

@@ -34,6 +34,9 @@ const keepBody = 64 << 10
 // If next panics, what it changed before is flushed, or taken back if
 // [Config.RollbackOnPanic] is set, and the panic goes on (TC-8). OPTIONS * is answered here, for probes (PLUG-118).
 func (m *Manager) Handler(next http.Handler) http.Handler {
+	if m.exclusive {
+		next = Exclusive(next)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodOptions && r.RequestURI == "*" {
 			w.Header().Set("Content-Length", "0")
@@ -45,17 +48,22 @@ func (m *Manager) Handler(next http.Handler) http.Handler {
 			return
 		}
 		defer m.leave()
-		s, refusal := m.begin(r, draining)
-		if s == nil {
-			m.refuse(w, refusal)
-			return
-		}
+		s, refusal, err := m.begin(r, draining)
 		defer func() {
+			m.endTurns(s)
 			if s.e != nil {
 				m.table.drop(s.e)
 			}
 		}()
-		m.serve(next, w, r, s)
+		switch {
+		case err != nil:
+			m.giveUp(s)
+			busy(w, err)
+		case refusal != "":
+			m.refuse(w, refusal)
+		default:
+			m.serve(next, w, r, s)
+		}
 	})
 }
 
@@ -110,7 +118,7 @@ func Required(next http.Handler) http.Handler {
 // begin finds the session of a request (R1 to R6), or says why the request
 // cannot be served here. If this member drains, it serves only sessions that it
 // still has: one that it would take over would have to go again at once.
-func (m *Manager) begin(r *http.Request, draining bool) (s *Session, refusal string) {
+func (m *Manager) begin(r *http.Request, draining bool) (s *Session, refusal string, err error) {
 	scratch, _ := m.scratches.Get().(*cookie.Scratch)
 	path := r.URL.EscapedPath()
 	ref := m.finder.FindStrings(path, r.Header["Cookie"], nil, scratch)
@@ -123,30 +131,41 @@ func (m *Manager) begin(r *http.Request, draining bool) (s *Session, refusal str
 	s.links = m.rewriting && (s.fromPath || s.presented.ID == "")
 	switch {
 	case draining && (s.presented.ID == "" || !m.keeps(s.presented.ID)):
-		return nil, cluster.Draining.String()
+		return s, cluster.Draining.String(), nil
 	case s.presented.ID == "":
-		return s, ""
+		return s, "", nil
 	}
 	v := s.presented
-	e, c := m.arrive(v.ID, epochOf(v.Epoch), m.living(v.Primary))
-	a := m.wait(c)
+	if m.exclusive { // first, so that of those on one member only one asks the others
+		s.exclusive = true
+		if _, err := m.claim(r.Context(), s, v.ID); err != nil {
+			return s, "", err
+		}
+	}
+	e, c, a := m.seek(s, v.ID, v)
 	if !a.handle {
 		m.table.drop(e)
 		switch a.Outcome {
 		case owner.Ended:
 			m.stats.ended.Add(1)
-			return s, ""
+			return s, "", nil
 		case owner.Lost:
 			m.stats.lost.Add(1)
 			m.log.Info().Str("session", mark(v.ID)).Str("primary", v.Primary).Str("secondary", v.Secondary).Msg("session lost")
 			s.lost = true
 			m.events.tell(Event{Kind: EventLost, ID: v.ID})
-			m.rejoin(s)
-			return s, ""
+			if m.rejoin(s); !m.exclusive || s.e == nil {
+				return s, "", nil
+			}
+			waited, err := m.claim(r.Context(), s, s.e.id)
+			if err == nil {
+				refusal, err = m.refresh(r.Context(), s, waited)
+			}
+			return s, refusal, err
 		case owner.NotExecuted:
-			return nil, "owner; member=" + a.Elsewhere.Name
+			return s, "owner; member=" + a.Elsewhere.Name, nil
 		default:
-			return nil, "no answer"
+			return s, "no answer", nil
 		}
 	}
 	if a.Flagged {
@@ -154,7 +173,7 @@ func (m *Manager) begin(r *http.Request, draining bool) (s *Session, refusal str
 	}
 	s.start(e, c, &a)
 	s.lost = a.Flagged
-	return s, ""
+	return s, "", nil
 }
 
 // rejoin gives the request the session that another one has made in place of
@@ -170,6 +189,8 @@ func (m *Manager) rejoin(s *Session) {
 		m.table.drop(e)
 		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.start(e, c, &a)
 	s.isNew = true
 }

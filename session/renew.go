@@ -13,10 +13,11 @@ const maxGrace = time.Minute
 // another id. No other attribute is called so.
 const leftoverKey = ""
 
-// A grace is the time for which an old id is good.
-type grace struct {
+// A deadline is something that is to be done to a session later, under its lock.
+type deadline struct {
 	id string
 	at time.Time
+	do func(*entry)
 }
 
 // retire ends the old id of a session: now, or after its grace. Until then it has
@@ -27,40 +28,45 @@ func (m *Manager) retire(s *Session, old *entry, c *call) answer {
 	if s.grace > 0 {
 		ev.Changes = append(s.undo(), owner.Change{Key: leftoverKey, Value: []byte{1}})
 		ev.Expiry.Idle = s.grace.Milliseconds() // if this member does not live to end it
-		m.timers.end(old.id, s.grace)
+		m.timers.after(old.id, s.grace, func(e *entry) { m.step(e, &owner.Event{Kind: owner.Expire}, nil) })
 	}
 	s.mu.Unlock()
-	_ = m.submit(old, &ev) // undo makes it no larger than it was
+	_ = m.submit(old, nil, &ev) // undo makes it no larger than it was
 	return m.wait(c)
 }
 
-// end has a session ended after d.
-func (t *timers) end(id string, d time.Duration) {
+// after has do called for the session after d.
+func (t *timers) after(id string, d time.Duration, do func(*entry)) {
 	t.mu.Lock()
-	t.graces = append(t.graces, grace{id, time.Now().Add(d)})
+	t.deadlines = append(t.deadlines, deadline{id, time.Now().Add(d), do})
 	t.mu.Unlock()
 	t.wake()
 }
 
-// endGraces ends the old ids whose grace is over, and returns when the next is.
-func (m *Manager) endGraces() (next time.Time) {
+// meet does what is due, and returns when there is more.
+func (m *Manager) meet() (next time.Time) {
 	t := m.timers
 	now := time.Now()
-	var over []grace
+	var due []deadline
 	t.mu.Lock()
-	rest := t.graces[:0]
-	for _, g := range t.graces {
-		if g.at.After(now) {
-			next = earliest(next, g.at)
-			rest = append(rest, g)
+	rest := t.deadlines[:0]
+	for _, d := range t.deadlines {
+		if d.at.After(now) {
+			next = earliest(next, d.at)
+			rest = append(rest, d)
 			continue
 		}
-		over = append(over, g)
+		due = append(due, d)
 	}
-	t.graces = rest
+	clear(t.deadlines[len(rest):])
+	t.deadlines = rest
 	t.mu.Unlock()
-	for _, g := range over {
-		m.tell(g.id, &owner.Event{Kind: owner.Expire})
+	for _, d := range due {
+		e := m.table.hold(d.id)
+		e.mu.Lock()
+		d.do(e)
+		e.mu.Unlock()
+		m.table.drop(e)
 	}
 	return next
 }

@@ -22,7 +22,7 @@ import (
 // with the request's own changes on top. Its changes are applied to the session, key by key, when they
 // are flushed: before the first byte of the reply leaves, at the end of the
 // handler, and by [Session.Flush]. Of requests that change one key at the same
-// time the last one wins (SESS-8); an invalidation always wins (I01).
+// time the last one wins (SESS-8), unless they are [Exclusive]; an invalidation always wins (I01).
 //
 // A Session is good for the time of its request, for several goroutines.
 type Session struct {
@@ -51,6 +51,8 @@ type Session struct {
 	begun      bool                    // the head of the reply has left, without what is new since
 	rotate     string                  // the new id, until the next flush
 	changes    map[string][]byte       // since the last flush; nil is a removal
+	exclusive  bool                    // it has its turn at whatever session it has
+	turns      []*entry                // where, to be released
 	born       bool                    // this request has made it
 	leftover   bool                    // it goes by an old id, for a grace
 	before     owner.Attrs             // what it was when this request began

@@ -18,6 +18,7 @@ type entry struct {
 	machine owner.Machine
 	buried  int64 // when the tombstone came, in milliseconds of Manager.uptime; 0 without
 	role    role
+	turn    *turn          // nil while no request is Exclusive
 	next    EventKind      // what the step that follows is, for remark; 0 if the roles say it
 	astray  bool           // primary: a copy is lost and nobody could take its place; secondary: this member is to take over
 	moving  bool           // the copy is on its way from one member to a better one

@@ -32,6 +32,7 @@ type config struct {
 
 	Cookie       string        `default:"JSESSIONID" placeholder:"NAME"         help:"Name of the session cookie."`
 	PathParam    string        `default:"jsessionid" placeholder:"NAME"         help:"Name of the path parameter that carries the session in rewritten links."`
+	Exclusive    bool          `help:"Let the requests of one session run one after the other."`
 	Rollback     bool          `name:"rollback-on-panic"                        help:"Take back what a request has changed if its handler panics, instead of keeping what was set before."`
 	RewriteLinks bool          `default:"true" negatable:""                     help:"Put the session into links for clients without cookies."`
 	SecureCookie bool          `help:"Mark the session cookie Secure on plain connections too, as behind a proxy that speaks TLS."`

@@ -119,7 +119,7 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 	}
 	n.sessions, err = session.New(session.Config{ //nolint:contextcheck // likewise
 		Cluster: n.cluster, Codec: codec, Listener: replication, Keys: k.replication,
-		Cookie: cfg.Cookie, Param: cfg.PathParam, URLRewriting: cfg.RewriteLinks, Secure: cfg.SecureCookie, RollbackOnPanic: cfg.Rollback,
+		Cookie: cfg.Cookie, Param: cfg.PathParam, URLRewriting: cfg.RewriteLinks, Secure: cfg.SecureCookie, RollbackOnPanic: cfg.Rollback, Exclusive: cfg.Exclusive,
 		Domain: cfg.CookieDomain, Partitioned: cfg.Partitioned,
 		SameSite:    map[string]http.SameSite{"lax": http.SameSiteLaxMode, "strict": http.SameSiteStrictMode, "none": http.SameSiteNoneMode}[cfg.SameSite],
 		IdleTimeout: cfg.IdleTimeout, Lifetime: cfg.Lifetime, AckTimeout: cfg.AckTimeout,

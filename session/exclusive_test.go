@@ -1,0 +1,237 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slowly adds one to the counter, and takes its time between reading and writing.
+func slowly(w http.ResponseWriter, r *http.Request) {
+	s := FromContext(r.Context())
+	n, _ := counterKey.Get(s)
+	time.Sleep(20 * time.Millisecond)
+	if err := counterKey.Set(s, n+1); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_, _ = fmt.Fprint(w, n+1)
+}
+
+// ask sends a request with that cookie and a context, and returns the status.
+func ask(ctx context.Context, h http.Handler, cookie string) (code int, set string) {
+	r := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx)
+	if cookie != "" {
+		r.Header.Set("Cookie", "JSESSIONID="+cookie)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	for _, c := range w.Result().Cookies() {
+		set = c.Value
+	}
+	return w.Code, set
+}
+
+// TestExclusive is SESS-8 with ExclusiveSession: the counter is exact, on one
+// member and on all at once, by setting and by handler.
+func TestExclusive(t *testing.T) {
+	const requests = 30
+	tests := []struct {
+		name    string
+		cfg     Config
+		handler http.Handler
+		members []string
+		lost    bool // they all come with a session that is lost
+	}{
+		{"one member", Config{Exclusive: true}, http.HandlerFunc(slowly), []string{"a"}, false},
+		{"some handlers", Config{}, Exclusive(http.HandlerFunc(slowly)), []string{"a"}, false},
+		{"all members", Config{Exclusive: true}, http.HandlerFunc(slowly), []string{"a", "b", "c"}, false},
+		{"twice the middleware", Config{Exclusive: true}, Exclusive(http.HandlerFunc(slowly)), []string{"a", "b"}, false},
+		{"a lost session", Config{Exclusive: true}, http.HandlerFunc(slowly), []string{"a"}, true}, // H31
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, tt.cfg, "abc", func(t *testing.T, f *farm) {
+				b := &browser{t: t}
+				b.count(f.nodes["a"], 1, "")
+				want := 1 + requests
+				if tt.lost {
+					v, err := f.codec.Decode(b.value)
+					must(t, err)
+					v.ID = newID()
+					b.value, err = f.codec.Encode(v)
+					must(t, err)
+					want = requests
+				}
+				var wg sync.WaitGroup
+				var mu sync.Mutex
+				for i := range requests {
+					h := f.nodes[tt.members[i%len(tt.members)]].m.Handler(tt.handler)
+					wg.Go(func() {
+						code, set := ask(t.Context(), h, b.value)
+						if code != http.StatusOK {
+							t.Errorf("request %d: %d", i, code)
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						if tt.lost && set != "" {
+							b.before = set
+						}
+					})
+				}
+				wg.Wait()
+				if tt.lost {
+					b.value = b.before
+				}
+				b.with(f.nodes["a"], func(s *Session) {
+					if n, _ := counterKey.Get(s); n != want {
+						t.Errorf("the counter is %d after %d requests at once, want %d", n, requests, want)
+					}
+				})
+			})
+		})
+	}
+}
+
+// A request waits no longer than ExclusiveWait and than its client, and leaves
+// nothing behind.
+func TestExclusiveWait(t *testing.T) {
+	bubble(t, Config{ExclusiveWait: time.Second, Placement: Ring}, "ab", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		stuck := make(chan struct{})
+		var wg sync.WaitGroup
+		h := f.nodes["a"].m.Handler(Exclusive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-stuck
+			slowly(w, r)
+		})))
+		wg.Go(func() {
+			if code, _ := ask(t.Context(), h, b.value); code != http.StatusOK {
+				t.Errorf("the first: %d", code)
+			}
+		})
+		synctest.Wait()
+
+		start := time.Now()
+		if code, _ := ask(t.Context(), h, b.value); code != http.StatusServiceUnavailable || time.Since(start) != time.Second {
+			t.Errorf("one that waits: %d after %v, want 503 after a second", code, time.Since(start))
+		}
+		start = time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ask(ctx, h, b.value)
+		if cancel(); time.Since(start) != 100*time.Millisecond {
+			t.Errorf("one whose client has left waited %v, want 100 ms", time.Since(start))
+		}
+		if code, _ := ask(t.Context(), f.nodes["a"].m.Handler(http.HandlerFunc(slowly)), b.value); code != http.StatusOK {
+			t.Errorf("a handler that is not exclusive: %d", code)
+		}
+		close(stuck)
+		wg.Wait()
+		if code, _ := ask(t.Context(), h, b.value); code != http.StatusOK {
+			t.Errorf("the next: %d", code)
+		}
+		b.with(f.nodes["a"], func(s *Session) {
+			if n, _ := counterKey.Get(s); n != 4 {
+				t.Errorf("the counter is %d, want 4", n)
+			}
+		})
+	})
+}
+
+// A handler that does not end does not keep its session from going elsewhere; what
+// it changes afterwards is dropped, and its client is told.
+func TestExclusiveTakeOver(t *testing.T) {
+	bubble(t, Config{Exclusive: true, ExclusiveWait: time.Second, Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		for i, took := range []time.Duration{500 * time.Millisecond, 3 * time.Second} {
+			var wg sync.WaitGroup
+			h := f.nodes["a"].m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(took)
+				slowly(w, r)
+			}))
+			codes := make([]int, 2)
+			wg.Go(func() { codes[0], _ = ask(t.Context(), h, b.value) })
+			synctest.Wait()
+			wg.Go(func() { codes[1], _ = ask(t.Context(), f.nodes["c"].m.Handler(http.HandlerFunc(slowly)), b.value) })
+			wg.Wait()
+			want := [][]int{{200, 200}, {503, 200}}[i]
+			if !slices.Equal(codes, want) {
+				t.Errorf("a handler that takes %v: %v, want %v", took, codes, want)
+			}
+		}
+		if got := b.count(f.nodes["a"], 5, ""); got.Lost { // 1, both, the second only, this one
+			t.Error("lost")
+		}
+	})
+}
+
+// The member on which it is somebody's turn dies: the others go on at once.
+func TestExclusiveFailover(t *testing.T) {
+	bubble(t, Config{Exclusive: true, Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		stuck := make(chan struct{})
+		h := f.nodes["a"].m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-stuck }))
+		var wg sync.WaitGroup
+		wg.Go(func() { ask(t.Context(), h, b.value) })
+		synctest.Wait()
+		done := make(chan struct{})
+		wg.Go(func() { // waits for a's handler when a dies
+			defer close(done)
+			time.Sleep(time.Millisecond)
+			b.count(f.nodes["c"], 2, "")
+		})
+		time.Sleep(100 * time.Millisecond)
+		f.nodes["a"].host.Kill()
+		start := time.Now()
+		<-done
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		close(stuck)
+		wg.Wait()
+		f.kill("a")
+	})
+}
+
+// A handler that asks for its own session waits for itself, but not for ever.
+func TestExclusiveWithinItself(t *testing.T) {
+	bubble(t, Config{Exclusive: true, ExclusiveWait: time.Second, Placement: Ring}, "ab", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		inner := 0
+		h := f.nodes["a"].m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			inner, _ = ask(r.Context(), f.nodes["a"].h, b.value)
+			slowly(w, r)
+		}))
+		if code, _ := ask(t.Context(), h, b.value); code != http.StatusOK || inner != http.StatusServiceUnavailable {
+			t.Errorf("outer %d, inner %d; want 200, 503", code, inner)
+		}
+	})
+}
+
+// An id that is renewed, a session that is made, one that is ended: the turn goes
+// with it.
+func TestExclusiveThroughChanges(t *testing.T) {
+	bubble(t, Config{Exclusive: true, Placement: Ring}, "ab", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		b.get(f.nodes["a"], "/rotate")
+		b.count(f.nodes["a"], 2, "a!b")
+		b.with(f.nodes["a"], func(s *Session) {
+			s.Invalidate()
+			must(t, s.Flush(t.Context()))
+			must(t, s.Create())
+			must(t, counterKey.Set(s, 10))
+		})
+		b.count(f.nodes["a"], 11, "a!b")
+		b.count(f.nodes["b"], 12, "b!a")
+	})
+}
