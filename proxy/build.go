@@ -23,6 +23,8 @@ type lb struct {
 
 	sticky        bool // sessions are looked for
 	cookie, param string
+	setCookie     bool          // members' routes are set as cookies
+	cookiePath    string        // of these
 	rounds        int           // over the members
 	interval      time.Duration // between rounds
 	budget        *budget
@@ -154,11 +156,19 @@ func (p *Proxy) buildLB(from *worker.LB, made map[string]*member) error {
 	l := &lb{
 		name: from.Name, typ: worker.TypeLB, method: worker.ByRequest.String(), balancer: b,
 		sticky: from.Sticky, cookie: from.SessionCookie, param: from.SessionParam(),
+		setCookie: from.SetSessionCookie, cookiePath: from.SessionCookiePath,
 		rounds: from.Retries, interval: from.RetryInterval, budget: newBudget(p.retryBudget),
 	}
 	// Here, because a rule may use other names.
 	if _, err := cookie.NewFinder(cookie.FinderConfig{Cookie: l.cookie, Param: l.param, Codec: p.codec}); err != nil {
 		return where(err)
+	}
+	if l.setCookie {
+		for i := range from.Members {
+			if err := checkRoute(&from.Members[i]); err != nil {
+				return where(err)
+			}
+		}
 	}
 	if len(from.Members) == 0 {
 		return fmt.Errorf("%s:%d: worker.%s.balance_workers: it names no member", p.file.Name, from.Line, from.Name)

@@ -114,6 +114,7 @@ type exchange struct {
 	written int64 // bytes of the reply's body, or of the member in a tunnel
 	beyond  int64 // bytes that the member was sent beyond what is in msg
 
+	cookie     []byte   // scratch of ownCookie
 	challenges []string // WWW-Authenticate of a reply whose content is replaced
 	headBytes  int      // of the reply's head
 	served     *member  // by whom it was last tried

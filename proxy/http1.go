@@ -131,6 +131,9 @@ func (c *client1) send(rep *http1.Reply, body http1.Source) (n int64, rerr, werr
 	o := &c.head
 	o.StatusLine(rep.Status, rep.Reason)
 	o.Lines(&rep.Head)
+	if own := c.x.ownCookie(); own != nil {
+		o.Field("Set-Cookie", own)
+	}
 	f := o.FrameReply(rep, c.x.req.Minor)
 	c.cut = f == http1.UntilClose
 	if rep.Status == http.StatusUpgradeRequired && c.x.req.Minor > 0 {

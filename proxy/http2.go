@@ -250,6 +250,9 @@ func (c *client2) copyLines(h *http1.Head) {
 func (c *client2) send(rep *http1.Reply, body http1.Source) (n int64, rerr, werr error) {
 	c.copyLines(&rep.Head)
 	h := c.w.Header()
+	if own := c.x.ownCookie(); own != nil {
+		h.Add("Set-Cookie", string(own))
+	}
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = nil // so that net/http guesses none (peers.md C13)
 	}

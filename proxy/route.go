@@ -20,6 +20,7 @@ type mapping struct {
 	usable       func(route []byte) bool // whether a session that names route would be served
 	activations  balance.Activations
 	stateless    bool
+	setCookie    routeCookie
 	failOn       []worker.StatusRule // nil: the member's
 	reply        time.Duration       // if replySet, in place of the member's reply_timeout
 	replySet     bool
@@ -167,6 +168,14 @@ func (p *Proxy) mapTo(l *lb, e urimap.Extensions) (*mapping, error) {
 		})
 		if err != nil {
 			return nil, err
+		}
+		if l.setCookie || e.SetSessionCookie {
+			m.setCookie = newRouteCookie(cmp.Or(e.SessionCookie, l.cookie), cmp.Or(e.SessionCookiePath, l.cookiePath))
+			for _, w := range l.members {
+				if err := checkRoute(w); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	return m, nil

@@ -52,9 +52,8 @@
 // # Extensions
 //
 // Blanks around ';' are ignored, with a warning; mod_jk takes them for a part of
-// the names. "later" means: read, but without effect yet, and a warning. Numbers
-// are read up to the first character that is no digit; of several numbers of one
-// name the last counts, of the others the first.
+// the names. Numbers are read up to the first character that is no digit; of
+// several numbers of one name the last counts, of the others the first.
 //
 //	extension             value    meaning
 //	reply_timeout         int, ms  instead of the worker's; 0: no limit, negative: not set
@@ -67,8 +66,8 @@
 //	use_server_errors     int      from this status on, the proxy's own content (--error-page)
 //	session_cookie        text     instead of the balancer's
 //	session_path          text     instead of the balancer's, with its ';'
-//	set_session_cookie    0, 1     1 switches it on; later
-//	session_cookie_path   text     instead of the balancer's; mod_jk forgets it; later
+//	set_session_cookie    0, 1     1 switches it on for the rule
+//	session_cookie_path   text     instead of the balancer's; mod_jk forgets it
 //
 // # Where we differ from mod_jk
 //

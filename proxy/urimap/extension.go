@@ -13,8 +13,6 @@ import (
 // Extensions are what a rule sets for its requests, behind the worker's name
 // (mod_jk.md 5.6). The zero value sets nothing. Those of several rules are never
 // merged: the rule that maps a request brings all of its own.
-//
-// Fields marked "parsed only" have no effect yet.
 type Extensions struct {
 	// ReplyTimeout takes the place of the worker's reply_timeout, if
 	// ReplyTimeoutSet: the longest silence of the member while a reply is awaited
@@ -43,8 +41,8 @@ type Extensions struct {
 
 	SessionCookie     string // in place of the balancer's session_cookie; "": not set
 	SessionPath       string // in place of session_path, with its ';' if it has one; "": not set
-	SetSessionCookie  bool   // switches set_session_cookie on; false changes nothing (parsed only)
-	SessionCookiePath string // in place of session_cookie_path; "": not set (parsed only)
+	SetSessionCookie  bool   // switches set_session_cookie on; false changes nothing
+	SessionCookiePath string // in place of session_cookie_path; "": not set
 }
 
 // A StatusRule is one element of `fail_on_status`.
@@ -58,23 +56,19 @@ type extensionKind struct {
 	known bool
 	once  bool // of several on one rule the first counts, else the last
 	lb    bool // means something for a balancer only
-	later bool // parsed, but without effect in this version
 }
 
-// kindOf returns what is known of an extension. One that begins to have an effect
-// is changed here, and in its comment above and in doc.go, and nowhere else.
+// kindOf returns what is known of an extension.
 func kindOf(name string) extensionKind {
 	switch name {
 	case "reply_timeout", "sticky_ignore", "stateless", "use_server_errors":
 		return extensionKind{known: true}
 	case "fail_on_status":
 		return extensionKind{known: true, once: true}
-	case "active", "disabled", "stopped", "session_cookie", "session_path":
+	case "active", "disabled", "stopped", "session_cookie", "session_path", "session_cookie_path":
 		return extensionKind{known: true, once: true, lb: true}
-	case "session_cookie_path":
-		return extensionKind{known: true, once: true, lb: true, later: true}
 	case "set_session_cookie":
-		return extensionKind{known: true, lb: true, later: true}
+		return extensionKind{known: true, lb: true}
 	}
 	return extensionKind{}
 }
@@ -116,9 +110,6 @@ func (p *parser) value(r *Rule, value string) {
 	if r.Exclude && len(given) > 0 {
 		p.warnRule(r, "extensions have no effect on an exclusion")
 		r.Extensions = Extensions{}
-	}
-	if !r.Disabled && !r.Exclude {
-		p.later(r)
 	}
 	p.disjoint(r)
 }
@@ -274,15 +265,6 @@ func (p *parser) disjoint(r *Rule) {
 	e.Active = without(e.Active, "active", e.Disabled, e.Stopped)
 	e.Disabled = without(e.Disabled, "disabled", e.Stopped)
 	e.Stopped = without(e.Stopped, "stopped")
-}
-
-// later warns of extensions that ask for what this version does not do.
-func (p *parser) later(r *Rule) {
-	for _, f := range r.Extensions.fields() {
-		if f.set && kindOf(f.name).later {
-			p.warnRule(r, "%s: is not supported yet and has no effect", f.name)
-		}
-	}
 }
 
 // fit warns of extensions that do not suit the worker, and takes back those that

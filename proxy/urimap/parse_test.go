@@ -214,15 +214,11 @@ func TestRules(t *testing.T) {
 			"4: -/d: session_path: there is nothing behind '=', so the worker's counts",
 		},
 	}, {
-		name: "what is not supported yet",
+		name: "all extensions that are no lists",
 		text: "/a=w;stateless=1;use_server_errors=500;session_cookie=S;session_path=;s;set_session_cookie=1;session_cookie_path=/\n/b=w;disabled=x;stopped=y\n-/c=w;stateless=1\n/d=w;stateless=0;use_server_errors=0;set_session_cookie=0\n",
 		want: []string{
 			"/a=w;stateless=1;use_server_errors=500;session_cookie=S;session_path=;s;set_session_cookie=1;session_cookie_path=/",
 			"/b=w;disabled=x;stopped=y", "-/c=w;stateless=1", "/d=w",
-		},
-		problems: []string{
-			"1: /a: set_session_cookie: is not supported yet and has no effect",
-			"1: /a: session_cookie_path: is not supported yet and has no effect",
 		},
 	}, {
 		name: "extensions on an exclusion",
@@ -305,8 +301,6 @@ func TestWorkers(t *testing.T) {
 	const at = "uriworkermap.properties:"
 	wantProblems(t, m,
 		at+`1: /a: balancer "lb" has no member "zz" (the names of workers count, not their routes)`,
-		at+"2: /b: set_session_cookie: is not supported yet and has no effect",
-		at+"2: /b: session_cookie_path: is not supported yet and has no effect",
 		at+`2: /b: stopped: has no effect, because worker "solo" is no balancer`,
 		at+`2: /b: session_cookie: has no effect, because worker "solo" is no balancer`,
 		at+`2: /b: session_path: has no effect, because worker "solo" is no balancer`,

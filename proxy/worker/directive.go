@@ -124,8 +124,8 @@ func directiveTable() func() map[string]directive {
 		"max_reply_timeouts":    {roles: asLB},
 		"session_cookie":        {roles: asLB},
 		"session_path":          {roles: asLB},
-		"set_session_cookie":    {roles: asLB, later: true},
-		"session_cookie_path":   {roles: asLB, later: true},
+		"set_session_cookie":    {roles: asLB},
+		"session_cookie_path":   {roles: asLB},
 
 		"css":                   {roles: asStatus},
 		"read_only":             {roles: asStatus},

@@ -104,8 +104,8 @@
 //	max_reply_timeouts          int           0                reply time-outs that are tolerated
 //	session_cookie              text          JSESSIONID       the session's cookie
 //	session_path                text          ;jsessionid      the session's path parameter, with its ';'
-//	set_session_cookie          bool          false            later
-//	session_cookie_path         text          /                later
+//	set_session_cookie          bool          false            give a client that has no session here a cookie with its member's route
+//	session_cookie_path         text          /                the path of that cookie
 //
 //	of status, all of it later: css, read_only, user +, user_case_insensitive,
 //	good +, bad +, prefix, ns, xmlns, doctype

@@ -95,7 +95,7 @@ func (p *parser) matters(name string, prop *property) bool {
 	case "distance", "socket_buffer":
 		n, _, _ := parseDigits(prop.value)
 		return n != 0
-	case "sticky_session_force", "set_session_cookie", "prefer_ipv6":
+	case "sticky_session_force", "prefer_ipv6":
 		on, _ := parseBool(prop.value)
 		return on
 	}

@@ -126,8 +126,8 @@ type LB struct {
 	MaxReplyTimeouts    int           // reply time-outs that are tolerated, decayed
 	SessionCookie       string        // the cookie with the session's name; "JSESSIONID" unless set
 	SessionPath         string        // the path parameter with it, as configured; ";jsessionid" unless set
-	SetSessionCookie    bool          // parsed only
-	SessionCookiePath   string        // parsed only
+	SetSessionCookie    bool          // clients get a cookie with their member's route
+	SessionCookiePath   string        // of that cookie; "/" unless set
 	Mount               []Mount       // URI patterns of rules that send requests here
 }
 
