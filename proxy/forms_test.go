@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -78,6 +79,40 @@ func TestServerSentEvents(t *testing.T) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})
+	})
+}
+
+// E11: when the proxy stops a stream goes on as long as requests may, and is then cut
+// so that the client sees it.
+func TestStreamAndStop(t *testing.T) {
+	h := func(_ *fake, c *memberConn, _ *http.Request) bool {
+		c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+		for {
+			time.Sleep(time.Second)
+			if _, err := io.WriteString(c.Conn, "1\r\nx\r\n"); err != nil {
+				return false
+			}
+		}
+	}
+	both(t, options{serve: everywhere(h)}, func(t *testing.T, w *world) {
+		r, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+proxyAddr+"/", nil)
+		resp, err := w.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		stopped := make(chan error)
+		go func() { stopped <- w.front.Shutdown(ctx) }()
+		b, err := io.ReadAll(resp.Body)
+		if d := time.Since(start); err == nil || len(b) < 9 || d < 9*time.Second || d > 12*time.Second {
+			t.Errorf("%d events, %v after %v; want 9 or 10, and an error after 10 s", len(b), err, d)
+		}
+		if err := <-stopped; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown: %v", err)
+		}
 	})
 }
 

@@ -31,6 +31,7 @@ type tcp struct {
 }
 
 // newTCP starts it; serve has each connection to the member, which is then closed.
+// If serve is nil the caller serves w.lns[1].
 func newTCP(t *testing.T, cfg proxy.Config, serve func(nc net.Conn)) *tcp {
 	t.Helper()
 	w := &tcp{t: t, lns: [2]net.Listener{listen(t), listen(t)}}
@@ -49,6 +50,9 @@ func newTCP(t *testing.T, cfg proxy.Config, serve func(nc net.Conn)) *tcp {
 	}
 	w.addr = w.lns[0].Addr().String()
 	w.done.Go(func() { _ = w.front.Serve(w.lns[0]) })
+	if serve == nil {
+		return w
+	}
 	w.done.Go(func() {
 		for {
 			nc, err := w.lns[1].Accept()
