@@ -24,6 +24,9 @@ func (t *text) path(p []byte) {
 // semicolon returns where the first one is, or len(p). It may be encoded, and
 // that again, any number of times: %3B, %253B.
 func semicolon(p []byte) int {
+	if bytes.IndexByte(p, ';') < 0 && bytes.IndexByte(p, '%') < 0 {
+		return len(p)
+	}
 	for i, c := range p {
 		if c == ';' {
 			return i

@@ -17,56 +17,46 @@ const (
 )
 
 // put appends at most limit bytes of p, escaped.
-func (t *text) put(p []byte, limit int) {
+func (t *text) put(p []byte, limit int) { escape(t, p, limit) }
+
+// puts is put for a string.
+func (t *text) puts(s string, limit int) { escape(t, s, limit) }
+
+func escape[T []byte | string](t *text, p T, limit int) {
 	long := len(p) > limit
 	if long {
 		p = p[:limit]
 	}
+	done := 0
 	for i := 0; i < len(p); {
-		if c := p[i]; c < utf8.RuneSelf {
+		c := p[i]
+		if plain(c) {
+			i++
+			continue
+		}
+		t.b = append(t.b, p[done:i]...)
+		width := 1
+		switch {
+		case c < utf8.RuneSelf:
 			t.ascii(c)
-			i++
-			continue
+		case !t.json:
+			t.hex(c)
+		default:
+			var r rune
+			r, width = utf8.DecodeRuneInString(string(p[i:min(i+utf8.UTFMax, len(p))]))
+			t.rune(r)
 		}
-		if !t.json {
-			t.hex(p[i])
-			i++
-			continue
-		}
-		r, n := utf8.DecodeRune(p[i:])
-		t.rune(r)
-		i += n
+		i += width
+		done = i
 	}
+	t.b = append(t.b, p[done:]...)
 	if long {
 		t.b = append(t.b, cut...)
 	}
 }
 
-// puts is put for a string.
-func (t *text) puts(s string, limit int) {
-	long := len(s) > limit
-	if long {
-		s = s[:limit]
-	}
-	for i := 0; i < len(s); {
-		if c := s[i]; c < utf8.RuneSelf {
-			t.ascii(c)
-			i++
-			continue
-		}
-		if !t.json {
-			t.hex(s[i])
-			i++
-			continue
-		}
-		r, n := utf8.DecodeRuneInString(s[i:])
-		t.rune(r)
-		i += n
-	}
-	if long {
-		t.b = append(t.b, cut...)
-	}
-}
+// plain reports whether c stands for itself in every format.
+func plain(c byte) bool { return c >= ' ' && c < 0x7f && c != '"' && c != '\\' }
 
 // orDash is put for a quoted field that may be missing.
 func (t *text) orDash(p []byte) {
@@ -95,10 +85,10 @@ func (t *text) bare(p []byte, limit int) {
 // ascii appends one byte below 0x80.
 func (t *text) ascii(c byte) {
 	switch {
+	case plain(c):
+		t.b = append(t.b, c)
 	case c == '"' || c == '\\':
 		t.b = append(t.b, '\\', c)
-	case c >= ' ' && c < 0x7f:
-		t.b = append(t.b, c)
 	case t.json:
 		t.rune(rune(c))
 	default:
