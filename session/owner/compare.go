@@ -113,6 +113,8 @@ func (s *step) compare(from Member, msg *Message) {
 	case !h.Held():
 		if s.primary() && r.Epoch == msg.About && r.HasCopy(from) {
 			s.strike(from) // (32)
+		} else if r.Primary == from && r.Epoch == msg.About {
+			r.Primary = Member{} // a Grant to it was lost, or it has followed another branch
 		}
 	case !r.Held():
 		if h.Names(s.self) {
@@ -138,6 +140,9 @@ func (s *step) compare(from Member, msg *Message) {
 // outrank: the own record is the higher one, and the other has to know.
 func (s *step) outrank(from Member, msg *Message) {
 	m := s.m
+	if s.primary() && s.connected(from) {
+		s.place() // before anybody discards a copy there are as many as there are to be
+	}
 	switch {
 	case s.primary() && m.rec.HasCopy(from):
 		if m.full { // else it is about to be sent
@@ -205,6 +210,11 @@ func (s *step) yieldTo(from Member, msg *Message) {
 		s.introduce(from) // its record follows
 	case h.Primary == from && msg.Now && !s.used():
 		s.conflict(h, nil, false)
+		for _, c := range r.Copies { // they follow whom this member follows
+			if !m.copied && c != from && s.connected(c) {
+				s.send(c, Message{Kind: Compare, Header: *h, Expiry: msg.Expiry})
+			}
+		}
 		m.rec, m.reign, m.heard, m.followed = Record{}, Reign{}, rank{}, rank{}
 		m.acks, m.sent, m.full = nil, 0, false
 		s.restless = true

@@ -54,7 +54,7 @@
 //	R15  invalidate                                    bury, adopt, inter
 //	R16  drain                                         the event Recover, at who is to take over; relocate
 //	R9a  what comes late yields                        interrupt, apply, tooLate
-//	R17  drop superfluous copies that a search found   drop, yieldTo
+//	R17  drop superfluous copies                       grant, drop, yieldTo
 //
 // Of the connections (C1 to C6) the driver sees to the order of messages and
 // to who is connected (C1, C4), to heartbeats, leases and promises (C3) and to
@@ -117,6 +117,13 @@
 //     and would outbid the branch that lives.
 //   - R13: without a request a copy is struck only if another member can take
 //     its place. A member that is alone gains nothing by a new epoch.
+//   - R7: a Take from whom this member takes for the primary itself is granted
+//     whatever it claims: it says that it is not.
+//   - R14: whoever finds that the session has a primary elsewhere does not take
+//     it, but asks that one what is to become of its copy.
+//   - R17: Drop is told by who gave the session away or was overtaken, as a
+//     Compare of the new header. The copy asks the new primary, which first adds
+//     the copies that are missing, and discards when those have acknowledged.
 //   - C2: a holder discards its copy only once the primary's record is
 //     acknowledged by the pair that it names. Both sides see to it that the
 //     primary of a branch that lost hears of it, through others if need be.

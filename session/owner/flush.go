@@ -56,6 +56,11 @@ func (s *step) replace(rec Record, attrs bool) {
 	if p := m.rec.Primary; m.rec.Held() && p != s.self && p != rec.Primary && !rec.Descends(m.rec.Epoch) && s.connected(p) {
 		defer s.introduce(p) // its copy is of another branch now
 	}
+	for _, c := range m.rec.Copies { // they follow whom this member follows
+		if !m.copied && c != s.self && !rec.Names(c) && s.connected(c) {
+			defer s.introduce(c)
+		}
+	}
 	m.rec, m.reign = rec, Reign{}
 	m.copied = rec.Primary != s.self
 	m.acks, m.sent, m.full = nil, 0, false

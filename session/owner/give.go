@@ -29,7 +29,7 @@ func (s *step) yield(o *Op, fenced bool) {
 	switch {
 	case ask.Claim == NoClaim || r.Epoch != ask.About:
 		s.deny(o) // or there is something newer than the taker knows
-	case p.IsZero(), ask.Claim == Disowned && p == o.peer:
+	case p.IsZero(), p == o.peer: // who is taken for the primary says that it is not
 		s.grant(o)
 	case ask.Claim == Disowned && p != ask.Over && s.connected(p):
 		s.deny(o)
@@ -81,10 +81,16 @@ func (s *step) probed(from Member, msg *Message) {
 // grant raises the record with o's peer as primary and this member as its
 // copy. Only a holder raises, never the one that fetches (4).
 func (s *step) grant(o *Op) {
+	old := s.m.rec.Copies
 	s.raise(o.peer, []Member{s.self})
 	s.interrupt()
 	r := &s.m.rec
 	s.send(o.peer, Message{Kind: Grant, Tag: o.msg.Tag, Header: r.Header, Attrs: r.Attrs, Expiry: r.Expiry})
+	for _, x := range old { // R17: they ask the new primary, and discard what they have
+		if !r.Names(x) && s.connected(x) {
+			s.introduce(x)
+		}
+	}
 	s.remove(o)
 }
 

@@ -10,7 +10,7 @@ var seedFlag = flag.Uint64("owner.seed", 0, "run only this seed of TestRandom, w
 
 var runsFlag = flag.Int("owner.runs", 0, "sequences of TestRandom; zero means 5,000, or 500 with -short")
 
-// TestRandom checks G1 to G5 and G7 of spec/ownership.md on the real machine,
+// TestRandom checks G1 to G7 of spec/ownership.md on the real machine,
 // over random sequences of requests, messages and faults. A failure names its
 // seed; -owner.seed repeats it with a trace.
 func TestRandom(t *testing.T) {
@@ -83,7 +83,11 @@ func (w *world) count(total map[string]int) {
 // walk is one random sequence.
 func walk(t *testing.T, seed uint64, trace bool) *world {
 	rng := rand.New(rand.NewPCG(seed, 33))
-	w := newWorld(t, 2+min(int(seed%8), 2)) // mostly four, some two and three
+	n, want := 2+min(int(seed%8), 2), uint8(1) // mostly four, some two and three
+	if seed%4 == 3 {
+		n, want = 3+rng.IntN(3), uint8(2+rng.IntN(2)) // several secondaries
+	}
+	w := newWorld(t, n, want)
 	w.tracing, w.auto = trace, false
 	w.keep = func(n int) int {
 		switch rng.IntN(3) {
@@ -103,7 +107,7 @@ func walk(t *testing.T, seed uint64, trace bool) *world {
 	if rng.IntN(3) == 0 {
 		g.cuts = 0 // only members go
 	}
-	w.note("%d members, %d requests, %d deaths, %d cuts", w.n, g.requests, g.deaths, g.cuts)
+	w.note("%d members, %d secondaries, %d requests, %d deaths, %d cuts", w.n, want, g.requests, g.deaths, g.cuts)
 	for range 60 + rng.IntN(240) {
 		if w.violation != "" || !g.event() {
 			break
@@ -348,6 +352,15 @@ func (g *walker) finish() {
 			w.bad("something is under way at %v for ever", n.self)
 		}
 	}
+	for _, n := range w.nodes { // R14, as the driver does it
+		if r := n.rec(); n.up && r.Held() && !r.Dead && (n.gone[r.Primary] || r.Primary.IsZero()) {
+			c := &client{op: w.newOp(), bg: true, at: n}
+			c.op.Owner = c
+			w.note("%v recovers", n.self)
+			n.step(Event{Kind: Recover, Op: c.op})
+			w.settle()
+		}
+	}
 	g.last()
 }
 
@@ -384,6 +397,7 @@ func (g *walker) last() {
 	if !c.over {
 		w.bad("the last request waits for ever")
 	}
+	g.whole()
 	if w.everBuried || w.violation != "" || w.died > 0 && (w.fault || w.gone) {
 		return
 	}
@@ -395,5 +409,45 @@ func (g *walker) last() {
 	}
 	if v := (version{c.result.Header.Epoch, c.result.Header.Version}); w.counts[v] < w.ackedCount && !w.lastWins && len(w.conflicts) == 0 {
 		w.bad("after the heal: counted to %d with acknowledgement, now %d, and nothing is reported", w.ackedCount, w.counts[v])
+	}
+}
+
+// whole is G6: when all is connected and quiet there is one primary, with as many
+// copies as there are to be, and all that is held is the same.
+func (g *walker) whole() {
+	w := g.w
+	var p *node
+	up, held := 0, 0
+	for _, n := range w.nodes {
+		r := n.rec()
+		if n.up {
+			up++
+		}
+		if !n.up || !r.Held() || r.Dead {
+			continue
+		}
+		held++
+		if r.Primary == n.self {
+			if p != nil {
+				w.bad("at rest: two primaries, %v and %v", p.self, n.self)
+			}
+			p = n
+		}
+	}
+	switch {
+	case held == 0 || w.violation != "":
+		return
+	case p == nil:
+		w.bad("at rest: no primary")
+		return
+	}
+	r := p.rec()
+	if want := min(int(w.want), up-1); len(r.Copies) != want {
+		w.bad("at rest: %d copies, want %d", len(r.Copies), want)
+	}
+	for _, n := range w.nodes {
+		if x := n.rec(); n.up && x.Held() && (x.Epoch != r.Epoch || x.Version != r.Version || !r.Names(n.self)) {
+			w.bad("at rest: %v holds %s, the primary %s", n.self, showHeader(&x.Header), showHeader(&r.Header))
+		}
 	}
 }

@@ -161,6 +161,11 @@ func (s *step) decide(o *Op) {
 		o.flagged, o.cookie = true, b.Epoch
 	}
 	p := b.Primary
+	if o.role == recovery && r.Held() && s.env.Peer(r.Primary)&Gone != 0 && b.Epoch != r.Epoch && s.connected(p) {
+		s.introduce(p) // the session has a primary, which says what is to become of the copy here
+		s.end(o, Result{Outcome: NotExecuted, Elsewhere: p})
+		return
+	}
 	if p == s.self {
 		if s.primary() && r.Epoch == b.Epoch {
 			s.drop(o)

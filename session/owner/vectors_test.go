@@ -13,8 +13,11 @@ type script struct {
 }
 
 // newScript is the start of every vector: n members, A!B, epoch 1A, version 1.
-func newScript(t *testing.T, n int) *script {
-	w := newWorld(t, n)
+func newScript(t *testing.T, n int) *script { return newScriptOf(t, n, 1) }
+
+// newScriptOf is newScript with so many secondaries.
+func newScriptOf(t *testing.T, n int, want uint8) *script {
+	w := newWorld(t, n, want)
 	w.tracing = true
 	t.Cleanup(func() {
 		if w.violation != "" {
@@ -695,10 +698,12 @@ func TestVectors(t *testing.T) {
 	}, {
 		name: "26: an older holder with an older cookie (N1)", members: 3,
 		run: func(s *script) {
+			s.hold("A", "B") // Drop (R17) is lost
 			w1 := s.do(write, "C", s.c1)
 			s.served(w1, "C!A!2A", w1)
 			s.die(0)
 			s.die(2)
+			s.release("A", "B")
 			s.settle()
 			s.gone = true // this is what cannot be prevented
 			newest := s.do(write, "B", s.jar)

@@ -40,6 +40,7 @@ type world struct {
 	relocated     int // copies that moved from one living member to another
 	requests      []*client
 	auto          bool // handlers return at once
+	want          uint8
 	content       map[version]uint
 	held          [maxNodes][maxNodes]bool // scripts: nothing from i is delivered to j
 	violation     string
@@ -53,7 +54,7 @@ type world struct {
 	sent          map[MessageKind]int
 }
 
-const maxNodes = 4
+const maxNodes = 5
 
 type version struct {
 	epoch   Epoch
@@ -151,8 +152,9 @@ type client struct {
 	bg        bool
 }
 
-func newWorld(t *testing.T, n int) *world {
-	w := &world{t: t, n: n, auto: true, content: map[version]uint{}, counts: map[version]int{}, keep: func(int) int { return 0 }, sent: map[MessageKind]int{}}
+// newWorld is a cluster of n members with so many secondaries per session.
+func newWorld(t *testing.T, n int, want uint8) *world {
+	w := &world{t: t, n: n, want: want, auto: true, content: map[version]uint{}, counts: map[version]int{}, keep: func(int) int { return 0 }, sent: map[MessageKind]int{}}
 	for i := range n {
 		w.nodes = append(w.nodes, w.boot(i, uint32(i+1)))
 	}
@@ -281,7 +283,7 @@ func (n *node) ready() bool { return n.up && len(n.fresh) == 0 }
 
 func (n *node) machine() *Machine {
 	if n.m == nil {
-		n.m = &Machine{}
+		n.m = &Machine{Want: n.w.want}
 	}
 	return n.m
 }
