@@ -40,6 +40,11 @@ func (p *parser) check() {
 		}
 		p.worker(r, used)
 	}
+	for i := range p.cfg.Workers {
+		if name := p.cfg.Workers[i].Name; !used[name] {
+			p.warn(0, "no rule maps to worker %s, so it gets no requests", properties.Quote(name))
+		}
+	}
 	for _, r := range p.m.Rules {
 		if other := firsts[kindOf(r)]; r.Disabled && other != nil {
 			p.warnRule(r, "'-' disables this rule only; %s has the same pattern and is in force", other.where())

@@ -297,9 +297,11 @@ func TestWorkers(t *testing.T) {
 `, Config{Workers: []Worker{
 		{Name: "lb", Balancer: true, Members: []string{"n1", "n2"}},
 		{Name: "solo"},
+		{Name: "idle"},
 	}})
 	const at = "uriworkermap.properties:"
 	wantProblems(t, m,
+		at+` no rule maps to worker "idle", so it gets no requests`,
 		at+`1: /a: balancer "lb" has no member "zz" (the names of workers count, not their routes)`,
 		at+`2: /b: stopped: has no effect, because worker "solo" is no balancer`,
 		at+`2: /b: session_cookie: has no effect, because worker "solo" is no balancer`,
