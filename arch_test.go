@@ -21,6 +21,7 @@ const module = "github.com/understudy-lb/understudy"
 // A package that is not listed may not exist. Do not edit this to make a build
 // pass; an arrow added here is a decision, and has an ADR.
 var imports = map[string][]string{
+	"admin":            {},
 	"keyfile":          {},
 	"cookie":           {},
 	"cluster":          {},
@@ -37,8 +38,8 @@ var imports = map[string][]string{
 	"proxy/endpoint":   {"proxy/http1"},
 	"proxy":            {"cookie", "proxy/worker", "proxy/urimap", "proxy/balance", "proxy/status", "proxy/http1", "proxy/endpoint", "proxy/accesslog"},
 	"proxy/frontend":   {"proxy", "proxy/http1"},
-	"cmd/proxy":        {"settings", "keyfile", "cookie", "cluster", "proxy", "proxy/accesslog", "proxy/properties", "proxy/worker", "proxy/urimap", "proxy/status", "proxy/frontend"},
-	"cmd/appnode":      {"settings", "keyfile", "cookie", "cluster", "session", "session/peer"},
+	"cmd/proxy":        {"admin", "settings", "keyfile", "cookie", "cluster", "proxy", "proxy/accesslog", "proxy/properties", "proxy/worker", "proxy/urimap", "proxy/status", "proxy/frontend"},
+	"cmd/appnode":      {"admin", "settings", "keyfile", "cookie", "cluster", "session", "session/peer"},
 	"test/pipenet":     {},
 	"test/model":       {},
 	"test/stage":       {},

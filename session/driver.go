@@ -175,12 +175,12 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 		c := conflictOf(e.id, a.Conflict)
 		if c.Late {
 			m.stats.late.Add(1)
-			m.log.Warn().Str("session", mark(e.id)).Strs("keys", c.Keys).Msg("changes came too late")
+			m.log.Warn().Str("session", HashID(e.id)).Strs("keys", c.Keys).Msg("changes came too late")
 			m.events.conflict(c)
 			return
 		}
 		m.stats.conflicts.Add(1)
-		m.log.Warn().Str("session", mark(e.id)).Stringer("mine", a.Conflict.Mine.Epoch).Stringer("theirs", a.Conflict.Theirs.Epoch).
+		m.log.Warn().Str("session", HashID(e.id)).Stringer("mine", a.Conflict.Mine.Epoch).Stringer("theirs", a.Conflict.Theirs.Epoch).
 			Strs("keys", c.Keys).Msg("session conflict")
 		m.events.conflict(c)
 	case owner.Changed:

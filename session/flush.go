@@ -332,7 +332,7 @@ func (m *Manager) submit(e *entry, s *Session, ev *owner.Event) error {
 		ev.Changes, ev.Expiry.Idle, ev.Invalidate = nil, 0, false
 		m.step(e, ev, nil)
 		m.stats.failed.Add(1)
-		m.log.Warn().Str("session", mark(e.id)).Msg("exclusive request was too slow")
+		m.log.Warn().Str("session", HashID(e.id)).Msg("exclusive request was too slow")
 		return errRevoked
 	}
 	fits := m.fits(e, ev.Changes)
@@ -344,7 +344,7 @@ func (m *Manager) submit(e *entry, s *Session, ev *owner.Event) error {
 		return nil
 	}
 	m.stats.failed.Add(1)
-	m.log.Warn().Str("session", mark(e.id)).Int("limit", m.maxBytes).Msg("changes of several requests are too large together")
+	m.log.Warn().Str("session", HashID(e.id)).Int("limit", m.maxBytes).Msg("changes of several requests are too large together")
 	return ErrTooLarge
 }
 
@@ -404,7 +404,7 @@ func (m *Manager) await(ctx context.Context, s *Session, e *entry, c *call) erro
 	default:
 	}
 	m.stats.failed.Add(1)
-	m.log.Warn().Str("session", mark(e.id)).Msg("changes not acknowledged")
+	m.log.Warn().Str("session", HashID(e.id)).Msg("changes not acknowledged")
 	return errUnsafe
 }
 

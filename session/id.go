@@ -3,8 +3,6 @@ package session
 import (
 	"crypto/rand"
 	"encoding/base64"
-	"hash/fnv"
-	"strconv"
 )
 
 // idBytes is how many random bytes an id has. 24 give 32 characters, which
@@ -18,12 +16,4 @@ func newID() string {
 	var b [idBytes]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
 	return base64.RawURLEncoding.EncodeToString(b[:])
-}
-
-// mark is what stands for a session in a log: enough to follow it, and nothing
-// to steal it with.
-func mark(id string) string {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(id))
-	return strconv.FormatUint(uint64(h.Sum32()), 36)
 }

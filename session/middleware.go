@@ -151,7 +151,7 @@ func (m *Manager) begin(r *http.Request, draining bool) (s *Session, refusal str
 			return s, "", nil
 		case owner.Lost:
 			m.stats.lost.Add(1)
-			m.log.Info().Str("session", mark(v.ID)).Str("primary", v.Primary).Str("secondary", v.Secondary).Msg("session lost")
+			m.log.Info().Str("session", HashID(v.ID)).Str("primary", v.Primary).Str("secondary", v.Secondary).Msg("session lost")
 			s.lost = true
 			m.events.tell(Event{Kind: EventLost, ID: v.ID})
 			if m.rejoin(s); !m.exclusive || s.e == nil {

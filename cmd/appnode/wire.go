@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
 
+	"github.com/understudy-lb/understudy/admin"
 	"github.com/understudy-lb/understudy/cluster"
 	"github.com/understudy-lb/understudy/cookie"
 	"github.com/understudy-lb/understudy/session"
@@ -29,6 +30,7 @@ type node struct {
 	sessions *session.Manager
 	handler  http.Handler
 	adminMux http.Handler
+	token    admin.Token   // of changes by the admin listener
 	stopping chan struct{} // closed when the stop begins
 }
 
@@ -36,6 +38,9 @@ type node struct {
 // when it fails.
 func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err error) {
 	n := &node{cfg: cfg, stopping: make(chan struct{})}
+	if n.token, err = admin.ReadToken(cfg.AdminToken); err != nil {
+		return nil, fmt.Errorf("--admin-token: %w", err)
+	}
 	level, err := zerolog.ParseLevel(cfg.LogLevel)
 	if err != nil {
 		return nil, fmt.Errorf("--log-level: %w", err)
@@ -172,6 +177,8 @@ func (n *node) adminRoutes(a *app) http.Handler {
 	r := chi.NewRouter()
 	r.Get("/healthz", a.healthz)
 	r.Get("/readyz", a.readyz)
+	r.Get("/api/sessions", n.listSessions)
+	r.Method(http.MethodPost, "/api/sessions/end", n.token.Change(http.HandlerFunc(n.endSession)))
 	r.Handle("/metrics", promhttp.HandlerFor(newMetrics(n.sessions, n.cluster), promhttp.HandlerOpts{}))
 	r.HandleFunc("/debug/pprof/*", pprof.Index)
 	r.HandleFunc("/debug/pprof/profile", pprof.Profile)

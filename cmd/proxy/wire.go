@@ -3,12 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/understudy-lb/understudy/admin"
 	"github.com/understudy-lb/understudy/cluster"
 	"github.com/understudy-lb/understudy/cookie"
 	"github.com/understudy-lb/understudy/keyfile"
@@ -256,28 +255,17 @@ func (s *server) ready() error {
 	return fmt.Errorf("no member of worker %s is in service", strings.Join(without, ", "))
 }
 
-// maxToken bounds the file of --admin-token, in bytes.
-const maxToken = 4096
-
 // guardProfiles lets only who knows the token see profiles, which tell more of
 // the process than a network should know. Without a token nobody does.
 func guardProfiles(next http.Handler, file string) (http.Handler, error) {
-	token := ""
-	if file != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("--admin-token: %w", err)
-		}
-		token = strings.TrimSpace(string(text))
-		if len(token) < 16 || len(text) > maxToken {
-			return nil, fmt.Errorf("--admin-token: %s: want one line of 16 to %d bytes", file, maxToken)
-		}
+	token, err := admin.ReadToken(file)
+	if err != nil {
+		return nil, fmt.Errorf("--admin-token: %w", err)
 	}
+	guarded := token.Require("profiles", next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if strings.HasPrefix(r.URL.Path, "/debug/") && (token == "" || subtle.ConstantTimeCompare([]byte(got), []byte(token)) != 1) {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "profiles need the token of --admin-token when --admin is not on loopback", http.StatusUnauthorized)
+		if strings.HasPrefix(r.URL.Path, "/debug/") {
+			guarded.ServeHTTP(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
