@@ -325,7 +325,7 @@ func TestClientLeaves(t *testing.T) {
 						t.Error("the member still works for a client that has left")
 					}
 				}
-				if log := w.access.String(); !strings.Contains(log, fmt.Sprintf(`"status":%d`, tt.status)) || !strings.Contains(log, `"client-gone"`) {
+				if log := w.lastAccess(); !strings.Contains(log, fmt.Sprintf(`"status":%d`, tt.status)) || !strings.Contains(log, `"client-gone"`) {
 					t.Errorf("access log: %s", log)
 				}
 				m := w.member("a")
@@ -390,7 +390,7 @@ func TestClientLeavesStream(t *testing.T) {
 							t.Error("the member still works for a client that has left")
 						}
 					}
-					if log := w.access.String(); !strings.Contains(log, `"status":499`) {
+					if log := w.lastAccess(); !strings.Contains(log, `"status":499`) {
 						t.Errorf("access log: %s", log)
 					}
 					if m := w.member("a"); !m.InService || m.Errors != 0 || m.InFlight != 0 {

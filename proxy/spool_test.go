@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -359,17 +358,17 @@ func TestSpoolDoesNotDelay(t *testing.T) {
 // the member that lives is not punished.
 func TestSpoolUnreadable(t *testing.T) {
 	both(t, options{serve: map[string]handler{"b": sum, "c": sum}}, func(t *testing.T, w *world) {
-		w.members["a"].handler = reading(1<<40, die)
 		var file *os.File
 		w.proxy.SetSpoolFile(func() (_ *os.File, err error) {
 			file, err = proxy.CreateUnnamed("")
 			return file, err
 		})
-		kill := w.members["a"].handler
-		w.members["a"].handler = func(m *fake, c *memberConn, r *http.Request) bool {
-			kill := kill(m, c, r)
-			return errors.Join(file.Truncate(1000)) == nil && kill
-		}
+		w.members["a"].handler = reading(1<<40, func(m *fake, c *memberConn, r *http.Request) bool {
+			if err := file.Truncate(1000); err != nil {
+				t.Error(err)
+			}
+			return die(m, c, r)
+		})
 		if a, err := w.send(put("PUT", string(pattern(300_000)), false)); err != nil || a.status != 502 {
 			t.Errorf("PUT = %d, %v; want 502", a.status, err)
 		}
@@ -378,9 +377,8 @@ func TestSpoolUnreadable(t *testing.T) {
 				t.Errorf("member %+v", s)
 			}
 		}
-		synctest.Wait()
-		if !strings.Contains(w.access.String(), `"failure":"spool"`) {
-			t.Errorf("access log: %s", w.access)
+		if text := w.lastAccess(); !strings.Contains(text, `"failure":"spool"`) {
+			t.Errorf("access log: %s", text)
 		}
 	})
 }

@@ -429,6 +429,7 @@ func TestTunnelSticky(t *testing.T) {
 				}
 				open = append(open, c)
 			}
+			synctest.Wait() // the client has its reply before the tunnel is counted
 			if m := w.member(want); m.InFlight != 5 || m.Tunnels != 5 {
 				t.Errorf("5 tunnels: in flight %d, tunnels %d", m.InFlight, m.Tunnels)
 			}
