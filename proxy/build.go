@@ -278,6 +278,7 @@ func (p *Proxy) newEndpoint(w *worker.Member, address string) (*endpoint.Endpoin
 		BusyLimit:      w.BusyLimit,
 		MinIdle:        w.PoolMinSize,
 		IdleTimeout:    w.PoolTimeout,
+		MaxAge:         p.age,
 	}
 	if w.Retries == modJKRetries {
 		cfg.Retries = 1

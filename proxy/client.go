@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"github.com/understudy-lb/understudy/cookie"
 	"github.com/understudy-lb/understudy/proxy/accesslog"
@@ -98,7 +99,7 @@ func (p *Proxy) give(x *exchange) {
 	x.answer = ErrorPage{}
 	x.lb, x.mapping, x.ref, x.want, x.round = nil, nil, cookie.Reference{}, balance.Request{}, balance.Round{}
 	x.rounds, x.attempts, x.resends = 0, 0, 0
-	x.full, x.patient = false, false
+	x.full, x.patient, x.until = false, false, time.Time{}
 	x.failure, x.cause, x.lost, x.busy, x.spare, x.wary, x.paid = failNone, nil, false, false, false, false, false
 	x.upgrade, x.settled, x.beyond = false, false, 0
 	x.status, x.begun, x.read, x.written, x.headBytes = 0, false, 0, 0, 0

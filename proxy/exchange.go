@@ -106,6 +106,7 @@ type exchange struct {
 	answer ErrorPage // the content of a reply of our own that is no error
 
 	// What came of it.
+	until   time.Time // when it has to be over; zero: no limit
 	start   time.Time // when its first byte was there
 	phases  accesslog.Phases
 	status  int
@@ -136,7 +137,7 @@ func (x *exchange) exchange() failure {
 	x.boot = x.member.boot.Load()
 	x.busy, x.spare, x.lost, x.crowded, x.paid = false, false, false, false, false
 	begun := x.elapsed()
-	conn, f := x.member.endpoint().Send(x.p.ctx, x.msg.Bytes(), endpoint.Wait{Client: x, Not: x.hurried()})
+	conn, f := x.member.endpoint().Send(x.p.ctx, x.msg.Bytes(), endpoint.Wait{Client: x, Not: x.hurried(), Until: x.until})
 	x.sent(conn, begun)
 	if f != nil && (conn == nil || isTimeout(f.Err)) {
 		x.conn = conn
@@ -229,6 +230,8 @@ func (x *exchange) classify(err error) failure {
 		return x.failed(x.pump.failure, x.pump.err)
 	case errors.Is(err, errGone):
 		return x.failed(failGone, err)
+	case errors.Is(err, errOverdue):
+		return x.failed(failOverdue, err)
 	case isTimeout(err):
 		return x.failed(failTimeout, err)
 	}
@@ -266,10 +269,13 @@ func (x *exchange) await() error {
 		if silence > 0 {
 			step = min(step, max(silence-time.Since(since), time.Millisecond))
 		}
-		wire.SetReadTimeout(step)
+		wire.SetReadTimeout(x.within(step))
 		err := wire.Await()
 		if err == nil || !isTimeout(err) {
 			return err
+		}
+		if x.overdue() {
+			return errOverdue
 		}
 		if last := x.pump.progress(); last.After(since) {
 			since = last
@@ -344,6 +350,9 @@ type replyBody struct {
 // watched, so that a stream nobody listens to ends, and no buffer is held.
 func (b *replyBody) Next() ([]byte, error) {
 	body, wire, silence := &b.x.rep.Body, b.x.conn.Wire(), b.x.silence
+	if b.x.overdue() {
+		return nil, errOverdue
+	}
 	if body.Ready() {
 		return body.Next()
 	}

@@ -32,6 +32,7 @@ const (
 	failTunnel            // the member has broken a tunnel, or is gone
 	failIdle              // we have ended a tunnel: it was idle, or the proxy stops
 	failTunnels           // no further tunnel may be opened
+	failOverdue           // the request as a whole took too long
 	failures              // how many there are
 )
 
@@ -41,7 +42,7 @@ func (f failure) String() string {
 		"", "connect", "not-executed", "status", "dropped", "timeout", "malformed",
 		"begun", "client-gone", "client-error", "too-large", "client-slow", "method",
 		"unmapped", "path", "no-worker", "replaced",
-		"spool", "tunnel-broken", "tunnel-ended", "too-many-tunnels",
+		"spool", "tunnel-broken", "tunnel-ended", "too-many-tunnels", "overdue",
 	}[f]
 }
 
@@ -151,6 +152,8 @@ func decide(f facts) decision {
 		return f.again(nextNoCopy, http.StatusBadGateway)
 	case failTimeout:
 		return f.again(nextMember, http.StatusGatewayTimeout)
+	case failOverdue:
+		return decision{to: giveUp, status: http.StatusGatewayTimeout}
 	case failBegun, failGone, failTunnel, failIdle:
 		return decision{to: cutClient, status: statusClientGone}
 	case failClient:

@@ -74,6 +74,16 @@ type Config struct {
 	// If zero, it is 60 seconds.
 	BodyTimeout time.Duration
 
+	// RequestTimeout is how long a request may take, from its first byte to the end
+	// of its reply; a tunnel's, to its opening. Then it is answered 504, or cut if
+	// the reply has begun. If zero, there is no limit: a reply may be a stream.
+	RequestTimeout time.Duration
+
+	// ConnectionAge is how long a connection to a member is used for further
+	// requests: the name of a member may lead elsewhere since (peers.md F01). If
+	// zero, it is 5 minutes. If negative, there is no limit.
+	ConnectionAge time.Duration
+
 	// WriteTimeout is the longest time that a client may take to accept one
 	// write. If zero, it is 60 seconds.
 	WriteTimeout time.Duration
@@ -121,6 +131,7 @@ const (
 	defaultMaxResend    = 1
 	defaultResendWait   = 5 * time.Second
 	defaultRetryBudget  = 20
+	defaultAge          = 5 * time.Minute
 	defaultBodyTimeout  = time.Minute
 	defaultWriteTimeout = time.Minute
 	defaultHeadTimeout  = 10 * time.Second
@@ -132,7 +143,9 @@ type Proxy struct {
 	file        *worker.File
 	codec       *cookie.Codec
 	maxResend   int
-	retryBudget int // percent; negative: no limit
+	request     time.Duration // zero: no limit
+	age         time.Duration // zero: no limit
+	retryBudget int           // percent; negative: no limit
 	resendWait  time.Duration
 	maxBody     int64
 	body        time.Duration
@@ -204,6 +217,7 @@ func New(cfg Config) (*Proxy, error) {
 		return nil, err
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.request, p.age = cfg.RequestTimeout, max(0, cmp.Or(cfg.ConnectionAge, defaultAge))
 	p.retryBudget = cmp.Or(cfg.RetryBudget, defaultRetryBudget)
 	if err := p.build(cfg.Newcomers); err != nil {
 		p.Close()
@@ -231,6 +245,9 @@ func (p *Proxy) Close() {
 func (x *exchange) serve() {
 	x.locate()
 	x.want.Round = &x.round
+	if x.p.request > 0 {
+		x.until = x.start.Add(x.p.request)
+	}
 	x.identify()
 	to := nextMember
 	answered, f := x.serveOwn()
@@ -250,7 +267,7 @@ func (x *exchange) serve() {
 	if x.failure != failNone {
 		to = x.failover()
 	}
-	for to != giveUp && to != cutClient && x.balance(to) {
+	for to != giveUp && to != cutClient && !x.late() && x.balance(to) {
 		x.failure = x.exchange()
 		if x.failure == failNone {
 			x.failure = x.reply()
@@ -258,6 +275,17 @@ func (x *exchange) serve() {
 		to = x.failover()
 	}
 	x.finish(to)
+}
+
+// late reports whether the time is over that the request may take, and notes it.
+// Its lease is ended.
+func (x *exchange) late() bool {
+	if !x.overdue() {
+		return false
+	}
+	x.failure = x.failed(failOverdue, errOverdue)
+	x.failover()
+	return true
 }
 
 // balance gets x a member, and reports whether there is one.
@@ -298,7 +326,7 @@ func (x *exchange) nextRound() bool {
 	}
 	x.rounds++
 	if x.lb.interval > 0 {
-		t := time.NewTimer(x.lb.interval)
+		t := time.NewTimer(x.within(x.lb.interval))
 		defer t.Stop()
 		select {
 		case <-t.C:
@@ -307,7 +335,7 @@ func (x *exchange) nextRound() bool {
 		}
 	}
 	x.round.Again()
-	return !x.out.gone()
+	return !x.late() && !x.out.gone()
 }
 
 // failover ends what is to be ended of the last attempt and says where the

@@ -26,6 +26,8 @@ func (x *exchange) reply() failure {
 		return x.stop(x.failed(failGone, werr))
 	case errors.Is(rerr, errGone):
 		return x.stop(x.failed(failGone, rerr))
+	case errors.Is(rerr, errOverdue):
+		return x.stop(x.failed(failOverdue, rerr))
 	case errors.Is(rerr, http1.ErrInterrupted) && x.conn.Abandoned():
 		x.lost = true
 		return x.stop(x.failed(failBegun, errLost))

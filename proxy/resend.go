@@ -87,7 +87,7 @@ func (x *exchange) awaitRestored() whither {
 	p := x.p
 	p.counts.held.Add(1)
 	r := p.gossip.begin(x.boot)
-	until := time.Now().Add(p.resendWait)
+	until := time.Now().Add(x.within(p.resendWait))
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for step := watchFirst; ; step = min(2*step, watchLast) {

@@ -30,6 +30,7 @@ type serveConfig struct {
 	Config     string   `placeholder:"FILE"                                  help:"YAML file with more of these settings."`
 
 	retryConfig
+	timeoutConfig
 
 	ErrorPage []string `placeholder:"[STATUS=]FILE" help:"Content of the proxy's own replies, such as 503: for one status, or for all others. Its type is told by .html, .txt, .json or .xml."`
 

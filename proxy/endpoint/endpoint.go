@@ -116,7 +116,8 @@ type Config struct {
 	IdleTimeout time.Duration
 
 	// MaxAge is how long after its dial a connection is used for further
-	// requests. If zero, there is no limit.
+	// requests, less up to a tenth, so that those made together do not end
+	// together. If zero, there is no limit.
 	MaxAge time.Duration
 }
 

@@ -18,6 +18,9 @@ type Wait struct {
 	// Client is asked now and then whether it is still there. Nil always is.
 	Client Client
 
+	// Until, unless zero, is when it ends in any case.
+	Until time.Time
+
 	// Not says not to wait at all: another member may have room.
 	Not bool
 }
@@ -150,15 +153,18 @@ func (e *Endpoint) getSlot(ctx context.Context, w Wait) (waited time.Duration, f
 		return 0, e.fail(Busy, errBusy)
 	}
 	begun := time.Now()
-	f = e.await(ctx, t, w.Client)
+	until := begun.Add(e.acquire)
+	if !w.Until.IsZero() && w.Until.Before(until) {
+		until = w.Until
+	}
+	f = e.await(ctx, t, w.Client, until)
 	return time.Since(begun), f
 }
 
 // await waits for the turn of a request in the queue.
-func (e *Endpoint) await(ctx context.Context, t *turn, client Client) *Failure {
+func (e *Endpoint) await(ctx context.Context, t *turn, client Client, until time.Time) *Failure {
 	e.counts.queued.Add(1)
-	until := time.Now().Add(e.acquire)
-	timer := time.NewTimer(min(lookFirst, e.acquire))
+	timer := time.NewTimer(min(lookFirst, time.Until(until)))
 	defer timer.Stop()
 	for step := lookFirst; ; {
 		var f *Failure

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/understudy-lb/understudy/proxy/http1"
@@ -125,6 +126,11 @@ func (e *Endpoint) connectTo(ctx context.Context) (*Conn, *Failure) {
 		return nil, e.fail(dialKind(ctx, err), err)
 	}
 	c := &Conn{e: e, wire: http1.NewConn(nc, e.wire), born: time.Now()}
+	if e.age > 0 {
+		// Not all at once: connections that were made together, when the proxy or
+		// the member began, end one after the other.
+		c.born = c.born.Add(-rand.N(e.age/10 + 1))
+	}
 	e.mu.Lock()
 	e.open++
 	e.use(c)
