@@ -13,7 +13,11 @@ import (
 
 	"github.com/understudy-lb/understudy/cluster"
 	"github.com/understudy-lb/understudy/cookie"
+	"github.com/understudy-lb/understudy/session/owner"
 )
+
+// MaxSecondaries bounds [Config.Secondaries].
+const MaxSecondaries = owner.MaxCopies
 
 // Defaults of [Config].
 const (
@@ -133,6 +137,12 @@ type Config struct {
 	// has found them it would take their sessions for lost. If zero, it does
 	// not wait.
 	JoinTimeout time.Duration
+
+	// Secondaries is how many copies of each session other members hold, as far
+	// as there are so many of them. Every reply that has changed something
+	// waits for all. The cookie names the first. If zero, it is 1; all other
+	// members, at most [MaxSecondaries], if negative. All members need the same.
+	Secondaries int
 
 	// Placement chooses among equal candidates for the secondary.
 	Placement Placement
@@ -255,6 +265,10 @@ func (c Config) withDefaults() (Config, error) {
 	set(&c.RestoreRate, DefaultRestoreRate)
 	set(&c.RestoreBytes, DefaultRestoreBytes)
 	set(&c.Buffer, DefaultBuffer)
+	set(&c.Secondaries, 1)
+	if c.Secondaries < 0 {
+		c.Secondaries = MaxSecondaries
+	}
 	set(&c.MaxBytes, DefaultMaxBytes)
 	if c.Now == nil {
 		c.Now = time.Now
@@ -276,6 +290,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("session: Config.MaxBytes is %d, want at most %d", c.MaxBytes, DefaultMaxBytes)
 	case c.RestoreRate < 0 || c.RestoreBytes < 0:
 		return c, fmt.Errorf("session: Config.RestoreRate is %d and Config.RestoreBytes %d, want positive numbers", c.RestoreRate, c.RestoreBytes)
+	case c.Secondaries > MaxSecondaries:
+		return c, fmt.Errorf("session: Config.Secondaries is %d, want at most %d, or -1 for all", c.Secondaries, MaxSecondaries)
 	case c.Placement > Ring:
 		return c, fmt.Errorf("session: Config.Placement is %d, want Hash or Ring", c.Placement)
 	}

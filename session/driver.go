@@ -114,7 +114,7 @@ func (m *Manager) stray(e *entry, r *owner.Record, changed bool) (unowned bool) 
 		e.astray, e.moving = false, false
 	case e.role == primary:
 		e.astray = e.astray && slices.ContainsFunc(r.Copies, m.isLost)
-		e.moving = e.moving && e.machine.Copied() == 0
+		e.moving = e.moving && e.machine.Copied() < len(r.Copies)
 	case e.role == secondary:
 		e.astray = e.astray && (r.Primary.IsZero() || m.isGone(r.Primary) || m.leaves(r.Primary))
 	default:

@@ -362,3 +362,52 @@ func TestChainWithoutRequests(t *testing.T) {
 		b.count(f.nodes[left[0]], 2, left[0]+"!")
 	})
 }
+
+// With several secondaries a session survives as many deaths at once, and gets
+// new copies for those that are lost (--secondaries).
+func TestSeveralSecondaries(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		secondaries int
+		copies      int // of a session on five members
+	}{{"two", 2, 2}, {"all", -1, 4}} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, Config{Placement: Ring, Secondaries: tt.secondaries}, "abcde", func(t *testing.T, f *farm) {
+				copies := func() (n int) {
+					for _, x := range f.nodes {
+						n += x.m.Stats().Secondary
+					}
+					return n
+				}
+				b := &browser{t: t}
+				b.count(f.nodes["a"], 1, "a!b")
+				if got := copies(); got != tt.copies {
+					t.Fatalf("%d copies, want %d", got, tt.copies)
+				}
+				b.count(f.nodes["e"], 2, "e!a") // a take-over leaves as many
+				time.Sleep(time.Second)
+				if got := copies(); got != tt.copies {
+					t.Fatalf("%d copies after a take-over, want %d", got, tt.copies)
+				}
+				f.kill("e")
+				f.kill("a")
+				b.count(f.nodes["d"], 3, "d!b") // it holds nothing, or is the last in line
+				time.Sleep(time.Second)
+				if got, want := copies(), min(tt.copies, 2); got != want {
+					t.Fatalf("%d copies on three members, want %d", got, want)
+				}
+				f.kill("d")
+				b.count(f.nodes["c"], 4, "c!b")
+				f.kill("b")
+				b.count(f.nodes["c"], 5, "c!")
+				f.start("a")
+				f.start("b")
+				f.ready("a", "b")
+				time.Sleep(time.Minute)
+				if got := copies(); got != 2 {
+					t.Errorf("%d copies when two members have come, want 2", got)
+				}
+			})
+		})
+	}
+}

@@ -47,6 +47,7 @@ type Manager struct {
 	joinTimeout    time.Duration
 	ackTimeout     time.Duration
 	placement      Placement
+	secondaries    int // of each session
 	buffer         int
 	maxBytes       int
 	limits         limits
@@ -123,7 +124,7 @@ func New(cfg Config) (*Manager, error) {
 		self: ownerMember(self), cluster: cfg.Cluster, codec: values, cookies: cfg.Codec, finder: finder,
 		param: cfg.Param, trustForwarded: cfg.TrustForwarded,
 		rewriting: cfg.URLRewriting, idleTimeout: cfg.IdleTimeout, lifetime: cfg.Lifetime, sweepInterval: cfg.SweepInterval, joinTimeout: cfg.JoinTimeout,
-		placement: cfg.Placement, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, now: cfg.Now, log: cfg.Log,
+		placement: cfg.Placement, secondaries: cfg.Secondaries, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, now: cfg.Now, log: cfg.Log,
 		template: http.Cookie{
 			Name: cfg.Cookie, Path: cfg.Path, Domain: cfg.Domain, HttpOnly: true, Secure: cfg.Secure,
 			SameSite: cfg.SameSite, Partitioned: cfg.Partitioned,
@@ -132,7 +133,7 @@ func New(cfg Config) (*Manager, error) {
 		rollback: cfg.RollbackOnPanic, events: newEvents(cfg.OnEvent, cfg.OnConflict),
 		limits: newLimits(&cfg), firstIdle: cfg.FirstIdleTimeout,
 		ackTimeout: cfg.AckTimeout, reignBoot: reignBoot(self),
-		start: time.Now(), table: newTable(), links: newLinks(), timers: newTimers(), closed: make(chan struct{}), told: make(chan struct{}), listed: map[peer.ID]listing{},
+		start: time.Now(), table: newTable(cfg.Secondaries), links: newLinks(), timers: newTimers(), closed: make(chan struct{}), told: make(chan struct{}), listed: map[peer.ID]listing{},
 		works:     sync.Pool{New: func() any { return new(work) }},
 		scratches: sync.Pool{New: func() any { return new(cookie.Scratch) }},
 		bodies:    sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }},

@@ -486,6 +486,8 @@ func (m *Manager) due(e *entry, newcomers []owner.Member) (owner.EventKind, owne
 			if m.helpful() {
 				return owner.PeerUp, owner.Member{} // SESS-32
 			}
+		case len(e.copies) < m.secondaries && m.roomier(e, newcomers):
+			return owner.PeerUp, owner.Member{}
 		default:
 			return m.better(e, newcomers)
 		}
@@ -503,6 +505,13 @@ func (m *Manager) due(e *entry, newcomers []owner.Member) (owner.EventKind, owne
 	default:
 	}
 	return 0, owner.Member{}
+}
+
+// roomier reports whether a newcomer can hold one more copy. e.mu must be held.
+func (m *Manager) roomier(e *entry, newcomers []owner.Member) bool {
+	return !m.leaves(m.self) && slices.ContainsFunc(newcomers, func(p owner.Member) bool {
+		return !slices.Contains(e.copies, p) && m.facts(p)&owner.Connected != 0
+	})
 }
 
 // better returns the move of a copy that has a place to a better one: because
@@ -581,7 +590,7 @@ func (e *entry) lacks() bool {
 	case primary:
 		r := e.machine.Record()
 		// What was never acknowledged, nobody but a request that waits knows of.
-		return e.astray || !e.moving && e.machine.Copied() == 0 && (r.Epoch.N > 1 || len(r.Copies) == 0)
+		return e.astray || !e.moving && e.machine.Copied() < max(1, len(r.Copies)) && (r.Epoch.N > 1 || len(r.Copies) == 0)
 	case secondary:
 		return e.astray
 	default:

@@ -86,6 +86,7 @@ const (
 // A table holds all entries of a member.
 type table struct {
 	seed   maphash.Seed
+	want   uint8 // secondaries of each session
 	shards [shards]shard
 }
 
@@ -95,8 +96,9 @@ type shard struct {
 	list    []*entry // the same, so that a walk can stop and go on
 }
 
-func newTable() *table {
-	t := &table{seed: maphash.MakeSeed()}
+// newTable returns an empty table, for sessions with so many secondaries.
+func newTable(secondaries int) *table {
+	t := &table{seed: maphash.MakeSeed(), want: uint8(secondaries)}
 	for i := range t.shards {
 		t.shards[i].entries = make(map[string]*entry)
 	}
@@ -115,7 +117,7 @@ func (t *table) hold(id string) *entry {
 	defer s.mu.Unlock()
 	e := s.entries[id]
 	if e == nil {
-		e = &entry{id: id, at: len(s.list)}
+		e = &entry{id: id, machine: owner.Machine{Want: t.want}, at: len(s.list)}
 		s.entries[id] = e
 		s.list = append(s.list, e)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/understudy-lb/understudy/cookie"
@@ -28,7 +29,7 @@ type config struct {
 	SecondaryGroup string   `placeholder:"NAME"                                 help:"Replication group in which this node prefers to keep its copies."`
 	ClusterKey     string   `placeholder:"FILE"                                 help:"Key file that protects gossip and replication, and session cookies unless --cookie-keys is given."`
 	CookieKeys     string   `placeholder:"FILE"                                 help:"Key file that signs session cookies."`
-	Secondaries    string   `default:"1" enum:"1"                               help:"Copies of each session."`
+	Secondaries    string   `default:"1" placeholder:"N"                        help:"Nodes that hold a copy of each session, as far as there are so many: 1 to 64, or all."`
 	Placement      string   `default:"hash" enum:"hash,ring"                    help:"Which of equally good nodes holds a copy: chosen by the session (hash), or the next by name (ring)."`
 
 	Cookie       string        `default:"JSESSIONID" placeholder:"NAME"         help:"Name of the session cookie."`
@@ -76,6 +77,9 @@ func parseConfig(args []string, getenv func(string) string, stdout io.Writer) (c
 		}
 		cfg.Replication = net.JoinHostPort(host, "0")
 	}
+	if _, err := secondaries(cfg.Secondaries); err != nil {
+		return config{}, err
+	}
 	if cfg.IdleTimeout <= 0 || cfg.Lifetime <= 0 || cfg.AckTimeout <= 0 || cfg.StopTimeout <= 0 || cfg.DrainTimeout < 0 {
 		return config{}, errors.New("--idle-timeout, --lifetime, --ack-timeout, --stop-timeout: want more than 0, --drain-timeout: not less")
 	}
@@ -94,6 +98,18 @@ func parseConfig(args []string, getenv func(string) string, stdout io.Writer) (c
 		return config{}, fmt.Errorf("--max-session-bytes %d: want 0 to %d", cfg.MaxBytes, session.DefaultMaxBytes)
 	}
 	return cfg, nil
+}
+
+// secondaries returns the number that [session.Config] wants.
+func secondaries(s string) (int, error) {
+	if s == "all" {
+		return -1, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > session.MaxSecondaries {
+		return 0, fmt.Errorf("--secondaries %s: want 1 to %d, or all", s, session.MaxSecondaries)
+	}
+	return n, nil
 }
 
 // keys are what the key files give.

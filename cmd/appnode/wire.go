@@ -122,6 +122,10 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 	if cfg.Placement == "ring" {
 		placement = session.Ring
 	}
+	copies, err := secondaries(cfg.Secondaries)
+	if err != nil {
+		return nil, err
+	}
 	n.sessions, err = session.New(session.Config{ //nolint:contextcheck // likewise
 		Cluster: n.cluster, Codec: codec, Listener: replication, Keys: k.replication,
 		Cookie: cfg.Cookie, Param: cfg.PathParam, URLRewriting: cfg.RewriteLinks, Secure: cfg.SecureCookie, RollbackOnPanic: cfg.Rollback, Exclusive: cfg.Exclusive,
@@ -129,7 +133,7 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 		SameSite:    map[string]http.SameSite{"lax": http.SameSiteLaxMode, "strict": http.SameSiteStrictMode, "none": http.SameSiteNoneMode}[cfg.SameSite],
 		IdleTimeout: cfg.IdleTimeout, Lifetime: cfg.Lifetime, AckTimeout: cfg.AckTimeout,
 		FirstIdleTimeout: cfg.FirstIdle, MaxSessions: cfg.MaxSessions, MaxMemory: cfg.MaxMemory, MaxBytes: cfg.MaxBytes, MaxTombstones: cfg.MaxGraves,
-		RestoreRate: cfg.RestoreRate, RestoreBytes: cfg.RestoreBytes, Placement: placement, Log: n.log,
+		RestoreRate: cfg.RestoreRate, RestoreBytes: cfg.RestoreBytes, Secondaries: copies, Placement: placement, Log: n.log,
 	})
 	if err != nil {
 		return nil, err
