@@ -436,7 +436,7 @@ func (r *restorer) see(ctx context.Context, e *entry, newcomers []owner.Member) 
 	if e.under == 0 {
 		e.under, e.round = max(1, uint32(size)), r.begin(size)
 	}
-	ev := owner.Event{Kind: kind, Peer: p}
+	ev := owner.Event{Kind: kind, Peer: p} // whom to relieve, with Recover: nobody else
 	if kind == owner.Recover {
 		c := m.newCall()
 		c.quiet = true

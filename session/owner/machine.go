@@ -89,7 +89,7 @@ type op struct {
 	idle     int64 // new Expiry.Idle, zero for none
 
 	cookie  Epoch
-	peer    Member // request: the cookie's primary; forwarding: to whom; from outside: who asks
+	peer    Member // request: the cookie's primary; recovery: who is to be relieved; forwarding: to whom; from outside: who asks
 	changes Changes
 	view    Attrs    // what the handler saw, with what it has flushed
 	bases   []uint64 // forwarded: as [Message.Bases]
@@ -251,7 +251,7 @@ func (s *step) handle(ev *Event) {
 		s.add(o)
 		o.cookie, o.peer, o.access = ev.Cookie, ev.Primary, ev.Expiry.Access
 		if ev.Kind == Recover {
-			o.role, o.cookie = recovery, s.m.rec.Epoch
+			o.role, o.cookie, o.peer = recovery, s.m.rec.Epoch, ev.Peer
 		}
 		s.arrive(o)
 	case Create:

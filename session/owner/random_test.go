@@ -187,7 +187,11 @@ func (g *walker) event() bool {
 				c := &client{op: w.newOp(), bg: true, at: n}
 				c.op.Owner = c
 				w.note("background at %v", n.self)
-				n.step(Event{Kind: Recover, Op: c.op})
+				relieved := Member{}
+				if g.rng.IntN(2) == 0 { // the primary drains
+					relieved = n.rec().Primary
+				}
+				n.step(Event{Kind: Recover, Op: c.op, Peer: relieved})
 			})
 		}
 	}

@@ -35,7 +35,18 @@ func (s *step) arrive(o *Op) {
 		s.inquire(o)
 		return
 	}
+	if o.role == recovery && p != o.peer {
+		s.owned(o, p)
+		return
+	}
 	s.take(o, p, NoClaim, Member{})
+}
+
+// owned ends a recovery: somebody is the primary p. What this member holds may be
+// a copy that was left behind; then p says so.
+func (s *step) owned(o *Op, p Member) {
+	s.introduce(p)
+	s.end(o, Result{Outcome: NotExecuted, Elsewhere: p})
 }
 
 // leased reports whether this primary may rely on all its copies (C3).

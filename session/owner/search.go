@@ -178,6 +178,9 @@ func (s *step) decide(o *Op) {
 	if !disowned {
 		heard := slices.Contains(q.heard, p)
 		switch {
+		case o.role == recovery && p != o.peer && slices.Contains(q.claims, p) && s.connected(p):
+			s.owned(o, p)
+			return
 		case heard && (q.disowned != p || q.disownedAt != b.Epoch || slices.Contains(q.claims, p)):
 			// Its answer may be older than what the others say: ask itself. If
 			// it said No, a Grant to it may have been under way; then it
@@ -225,6 +228,8 @@ func (s *step) succeed(o *Op, p Member, disowned bool) {
 	q := o.search
 	y := q.heir(p)
 	switch {
+	case y != s.self && o.role == recovery && q.best.Primary != s.self && q.best.HasCopy(y):
+		s.end(o, Result{Outcome: NotExecuted, Elsewhere: y}) // its own recovery does it
 	case y != s.self:
 		claim := Unreachable
 		if disowned {

@@ -93,9 +93,11 @@ const (
 	// reply waits. It ends with Reply.
 	Return
 
-	// Recover (Op): nobody asks for the session, but its primary is lost
-	// (R14), or this member is to take it over. It does what a request would
-	// and ends with Reply, without Handle.
+	// Recover (Op, Peer): nobody asks for the session, but its primary is lost
+	// (R14), or this member is to take it over from Peer, which drains (R16); zero
+	// if it is from nobody. It does what a request would, but that it leaves the
+	// session to a primary that is there and is not Peer, and ends with Reply,
+	// without Handle.
 	Recover
 
 	// Expire means: the session is over; as an invalidation for which nobody waits.

@@ -934,3 +934,52 @@ func TestRelocate(t *testing.T) {
 		}
 	})
 }
+
+// TestRecover has members recover sessions that nobody asks for (R14, R16).
+func TestRecover(t *testing.T) {
+	rescue := func(s *script, name string, relieved Member) {
+		o := s.newOp()
+		o.Owner = &client{op: o, bg: true, at: s.nodes[at(name)]}
+		s.nodes[at(name)].step(Event{Kind: Recover, Op: o, Peer: relieved})
+		s.settle()
+	}
+	t.Run("the primary is gone", func(t *testing.T) {
+		s := newScript(t, 3)
+		s.kill("A")
+		rescue(s, "B", s.nodes[0].self)
+		if r := s.holds("B"); pair(&r.Header) != "B!C!2B" || s.holds("C").Epoch != r.Epoch {
+			t.Errorf("want B!C: %s", s.state())
+		}
+	})
+	t.Run("a copy that was left behind takes nothing", func(t *testing.T) {
+		for _, first := range []string{"B", "C"} {
+			s := newScript(t, 3)
+			s.part("A B")
+			w1 := s.do(write, "A", s.c1)
+			s.served(w1, "A!C!2A", w1)
+			gone := s.nodes[0].self
+			s.kill("A")
+			for _, name := range []string{first, "B", "C"} {
+				rescue(s, name, gone)
+			}
+			r, b := s.holds("C"), s.holds("B")
+			if pair(&r.Header) != "C!B!3C" || b.Epoch != r.Epoch {
+				t.Errorf("%s first: want C!B: %s", first, s.state())
+			}
+		}
+	})
+	t.Run("the primary drains", func(t *testing.T) {
+		s := newScript(t, 3)
+		rescue(s, "B", s.nodes[0].self)
+		if r := s.holds("B"); pair(&r.Header) != "B!A!2A" {
+			t.Errorf("want B!A: %s", s.state())
+		}
+	})
+	t.Run("the primary is there, and does not drain", func(t *testing.T) {
+		s := newScript(t, 3)
+		rescue(s, "B", Member{})
+		if r := s.holds("A"); pair(&r.Header) != "A!B!1A" || s.holds("B").Epoch != r.Epoch {
+			t.Errorf("want nothing done: %s", s.state())
+		}
+	})
+}

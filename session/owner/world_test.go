@@ -349,14 +349,25 @@ func (w *world) checkRecord(n *node) {
 
 // checkPassing notes what a record had in an epoch that it was in during a step
 // only: a copy was struck, the reply that waited for it left, and the session was
-// given away.
+// given away, or changed by another request. A new epoch begins with what there
+// was.
 func (w *world) checkPassing(n *node, acts []Action) {
 	r := n.rec()
 	for i := range acts {
 		h := &acts[i].Result.Header
 		v := version{h.Epoch, h.Version}
-		if _, ok := w.content[v]; !ok && acts[i].Kind == Reply && acts[i].Result.Outcome == Served && r.Version == h.Version && r.Descends(h.Epoch) {
+		if _, ok := w.content[v]; ok || acts[i].Kind != Reply || acts[i].Result.Outcome != Served || !r.Descends(h.Epoch) {
+			continue
+		}
+		if r.Version == h.Version {
 			w.content[v] = bitsOf(r.Attrs)
+			continue
+		}
+		for e := v; e.epoch.N > 0; e.epoch.N-- {
+			if d, ok := w.content[e]; ok && r.Descends(e.epoch) {
+				w.content[v] = d
+				break
+			}
 		}
 	}
 }
