@@ -48,8 +48,10 @@
 // passed on are HTTP, whose requests would escape all checks, and TLS. A tunnel
 // ends when nothing has come for [Config.TunnelTimeout]; when either side, or the
 // member's machine, is gone; and, once the proxy stops, when it has been quiet for
-// a second. Over HTTP/2 there are none: a client that wants one speaks HTTP/1.1
-// (RFC 8441 is not announced). CONNECT is answered 405: this is no forward proxy.
+// a second. All the while it is a request in flight, and one of the member's
+// connections (connection_pool_size). Over HTTP/2 there are none: a client that
+// wants one speaks HTTP/1.1 (RFC 8441 is not announced). CONNECT is answered 405:
+// this is no forward proxy.
 //
 // # Whose word is believed
 //

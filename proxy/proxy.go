@@ -100,8 +100,8 @@ type Config struct {
 	TrustedNetworks []netip.Prefix
 
 	// TunnelTimeout is how long nothing may come through a tunnel, such as a
-	// WebSocket, in either direction. If zero, it is an hour; if negative, there
-	// is no limit.
+	// WebSocket, in either direction; it ends a second later at most. If zero, it
+	// is an hour; if negative, there is no limit.
 	TunnelTimeout time.Duration
 
 	// MaxTunnels is how many tunnels there may be at a time; a request for one

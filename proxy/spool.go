@@ -133,6 +133,9 @@ func (d *spooled) read(p []byte, at int64) error {
 
 // free gives everything back.
 func (d *spooled) free() {
+	if d.n == 0 {
+		return // as mostly: the count is shared by all requests
+	}
 	d.s.used.Add(-d.n)
 	d.n = 0
 	if d.f != nil {
