@@ -59,6 +59,9 @@ func TestQueue(t *testing.T) {
 		first := []<-chan answer{w.launch(t.Context(), "s.a"), w.launch(t.Context(), ""), w.launch(t.Context(), "")}
 		bound := w.launch(t.Context(), "s.a")
 		free := w.launch(t.Context(), "")
+		if m := w.member("a"); m.Waiting == 0 || m.InFlight == 0 {
+			t.Errorf("snapshot: %+v, want one that waits at least", m)
+		}
 		by := map[string]int{}
 		for _, got := range first {
 			a := soon(t, got, time.Second)
@@ -91,6 +94,9 @@ func TestQueueTimeout(t *testing.T) {
 		a := soon(t, w.launch(t.Context(), "s.a"), 10*time.Second)
 		if took := time.Since(start).Round(10 * time.Millisecond); a.status != 200 || a.member == "a" || took != 1300*time.Millisecond {
 			t.Errorf("%d by %q after %v, want 200 by another after 300 ms and a second", a.status, a.member, took)
+		}
+		if n := w.member("a").Busy; n != 1 {
+			t.Errorf("%d found no room in time, want 1", n)
 		}
 		soon(t, first, time.Second)
 	})

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/understudy-lb/understudy/proxy"
 )
 
 // mod_jk.md 4.4 and 4.5: which requests are sent again after which failure, for each
@@ -229,4 +231,32 @@ func TestMaxReplyTimeouts(t *testing.T) { // mod_jk.md 2.6, 3.7
 			}
 		})
 	}
+}
+
+// D11: what is the client's fault does not count against the member.
+func TestClientsFault(t *testing.T) {
+	o := options{members: []string{"a"}, config: func(c *proxy.Config) { c.MaxBody, c.BodyTimeout = 100, time.Second }}
+	one(t, o, func(t *testing.T, w *world) {
+		w.get("/", "")
+		for request, status := range map[string]int{
+			"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 101\r\n\r\n":                                             413,
+			"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n":                          400,
+			"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf":                                           408,
+			"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n":                                                         400,
+			"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n80\r\n" + fmt.Sprintf("%0128d\r\n", 0): 413,
+		} {
+			c := w.raw()
+			c.say(request)
+			if a, err := c.hear("PUT"); err != nil || a.status != status {
+				t.Errorf("%.60q: %d, %v; want %d", request, a.status, err, status)
+			}
+			_ = c.Close()
+			if m := w.member("a"); m.State != "OK" || m.Errors != 0 {
+				t.Errorf("%.60q: the member is %s with %d errors", request, m.State, m.Errors)
+			}
+		}
+		if a := w.get("/", ""); a.status != 200 {
+			t.Errorf("the next request = %d", a.status)
+		}
+	})
 }

@@ -34,6 +34,7 @@ func (l *lb) snapshot(known map[string]Member) status.Worker {
 			ByGossip:  !m.fromFile,
 			LBFactor:  s.LBFactor, LBValue: s.LBValue,
 			Sessions: status.Unknown, InFlight: s.Busy, MaxInFlight: s.MaxBusy, Tunnels: int(m.tunnels.Load()), Open: stats.Open,
+			Waiting: stats.Waiting, Busy: stats.Busy,
 			Served: s.Served, NewSessions: s.Sessions, Errors: s.Errors, ClientErrors: s.ClientErrors,
 			Retries:   m.counts.retries.Load(),
 			BytesRead: m.counts.read.Load(), BytesWritten: m.counts.written.Load(),

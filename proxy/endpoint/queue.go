@@ -149,7 +149,9 @@ func (e *Endpoint) getSlot(ctx context.Context, w Wait) (waited time.Duration, f
 	case in:
 		return 0, nil
 	case t == nil:
-		e.counts.busy.Add(1)
+		if !w.Not {
+			e.counts.busy.Add(1)
+		}
 		return 0, e.fail(Busy, errBusy)
 	}
 	begun := time.Now()

@@ -28,11 +28,13 @@ type (
 		InFlight     int            `json:"inFlight"`
 		MaxInFlight  int            `json:"maxInFlight"`
 		Tunnels      int            `json:"tunnels"`
+		Waiting      int            `json:"waiting"`
 		Open         int            `json:"connections"`
 		Served       uint64         `json:"served"`
 		NewSessions  uint64         `json:"newSessions"`
 		Errors       uint64         `json:"errors"`
 		ClientErrors uint64         `json:"clientErrors"`
+		Busy         uint64         `json:"busy"`
 		Retries      uint64         `json:"retries"`
 		BytesRead    uint64         `json:"bytesRead"`
 		BytesWritten uint64         `json:"bytesWritten"`
@@ -85,11 +87,13 @@ func memberDocument(worker string, m Member) memberJSON {
 		InFlight:     m.InFlight,
 		MaxInFlight:  m.MaxInFlight,
 		Tunnels:      m.Tunnels,
+		Waiting:      m.Waiting,
 		Open:         m.Open,
 		Served:       m.Served,
 		NewSessions:  m.NewSessions,
 		Errors:       m.Errors,
 		ClientErrors: m.ClientErrors,
+		Busy:         m.Busy,
 		Retries:      m.Retries,
 		BytesRead:    m.BytesRead,
 		BytesWritten: m.BytesWritten,

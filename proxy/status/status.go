@@ -80,12 +80,14 @@ type Member struct {
 	InFlight    int
 	MaxInFlight int
 	Tunnels     int // those in flight that have become tunnels, such as WebSockets
+	Waiting     int // requests, for their turn at it
 	Open        int // connections, busy and idle
 
 	Served       uint64 // requests sent to it, each attempt counts
 	NewSessions  uint64 // those without a session
 	Errors       uint64
 	ClientErrors uint64
+	Busy         uint64 // requests that found no room in time
 	Retries      uint64 // attempts that followed a failure on the same or another member
 	BytesRead    uint64 // from the member
 	BytesWritten uint64 // to the member

@@ -32,7 +32,7 @@ func sample() Snapshot {
 			Name: "shop", Type: "lb", Method: "Request",
 			Members: []Member{{
 				Name: "a", Route: "a", Address: "127.0.0.1:8001", Boot: 7, Activation: "ACT", State: "OK", Phase: "running", InService: true,
-				LBFactor: 2, LBValue: 12, Sessions: 42, InFlight: 3, MaxInFlight: 9, Tunnels: 2, Open: 5, Served: 1200, NewSessions: 40, Retries: 1,
+				LBFactor: 2, LBValue: 12, Sessions: 42, InFlight: 3, MaxInFlight: 9, Tunnels: 2, Waiting: 6, Busy: 13, Open: 5, Served: 1200, NewSessions: 40, Retries: 1,
 				BytesRead: 3 << 20, BytesWritten: 1500,
 			}, {
 				Name: "b", Route: "east.b", Address: "[::1]:8002", Activation: "ACT", State: "ERR", Sessions: Unknown, LBFactor: 1,
