@@ -247,3 +247,36 @@ func TestSimultaneous(t *testing.T) {
 		})
 	}
 }
+
+// TestSeveralSecondaries is --secondaries: the primary and the first copy die at
+// the same instant, and the session goes on with the second one.
+func TestSeveralSecondaries(t *testing.T) {
+	for _, copies := range []string{"2", "all"} {
+		t.Run(copies, func(t *testing.T) {
+			names := []string{"a", "b", "c", "d"}
+			s := newCluster(t)
+			for _, name := range names {
+				s.add(name, "--secondaries", copies)
+			}
+			s.ready("a")
+			s.ready("b")
+			s.ready("c")
+			s.ready("d")
+			p := s.proxy(s.workers(names...), true)
+			c := s.client(p.listen)
+			c.protected()
+			r := c.CountN(3)
+			for _, name := range []string{r.Primary, r.Secondary} {
+				s.nodes[name].Signal(os.Kill)
+			}
+			for _, name := range []string{r.Primary, r.Secondary} {
+				s.nodes[name].Kill()
+			}
+			after := c.Count()
+			if after.Node == r.Primary || after.Node == r.Secondary || after.Lost || after.SessionID != r.SessionID {
+				t.Errorf("%+v: want the session to go on after %+v", after, r)
+			}
+			c.CountN(3)
+		})
+	}
+}

@@ -82,6 +82,7 @@ func TestWrongStart(t *testing.T) {
 		{"open gossip, node without key", binaries.AppNode, []string{"--name", "a", "--gossip", "0.0.0.0:0"}, "--cluster-key"},
 		{"open replication without key", binaries.AppNode, []string{"--name", "a", "--replication", "0.0.0.0:0"}, "--cluster-key"},
 		{"wrong placement", binaries.AppNode, appnode("--placement", "best"), "--placement"},
+		{"no number of secondaries", binaries.AppNode, appnode("--secondaries", "0"), "--secondaries 0: "},
 		{"wrong time", binaries.AppNode, appnode("--idle-timeout", "0s"), "--idle-timeout"},
 	}
 	for _, tt := range tests {

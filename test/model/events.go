@@ -13,6 +13,7 @@ type scope struct {
 	Asym                                  bool
 	NoCopy                                bool // start with secondary NONE
 	Sync                                  bool
+	Want                                  int // secondaries; 0 means one
 }
 
 func initial(sc scope) State {
@@ -20,15 +21,18 @@ func initial(sc scope) State {
 	for n := range sc.Names {
 		s.Nodes[n].Up = 1
 	}
-	r := Rec{Has: 1, N: 1, Prim: 0, Copies: 2, Ver: 1, Data: 1}
+	opt.Want = max(1, sc.Want)
+	r := Rec{Has: 1, N: 1, Prim: 0, Copies: 1<<(opt.Want+1) - 2, Ver: 1, Data: 1}
 	s.Nodes[0].R, s.Nodes[0].AckV = r, 1
-	s.Lease[0] = 2
+	s.Lease[0] = r.Copies
 	s.Jar = Cookie{1, 0, 0, 1}
 	s.AckE = s.Jar
 	if sc.NoCopy {
 		r.Copies, s.Nodes[0].R.Copies, s.Jar.Sec = 0, 0, nobody
 	} else {
-		s.Nodes[1].R = r
+		for n := 1; n <= opt.Want; n++ {
+			s.Nodes[n].R = r
+		}
 	}
 	if opt.Majority {
 		s.Lease[0] = 1<<sc.Names - 2
@@ -125,7 +129,7 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 			}
 			w := &world{s: *s}
 			switch {
-			case r.Prim == m && r.Copies == 0:
+			case r.Prim == m && pop(r.Copies) < opt.Want:
 				bg(kCopy)
 			case r.Prim == m && !w.leaseOK(m):
 				bg(kVal)
@@ -653,11 +657,10 @@ func (w *world) quiesce() {
 				changed = true
 			}
 		}
-		if best.Copies == 0 {
+		if pop(best.Copies) < opt.Want {
 			if c := q.candidate(who, nobody); c != 0 {
-				best.Copies = c
+				best.Copies |= c
 				q.raiseFree(who)
-				best.Copies = c
 				changed = true
 			}
 		}
@@ -665,7 +668,7 @@ func (w *world) quiesce() {
 			break
 		}
 	}
-	if q.viol != "" {
+	if q.empty {
 		w.bad("after heal: %s", q.viol)
 	}
 	prim, holders, up := 0, 0, 0
@@ -693,7 +696,7 @@ func (w *world) quiesce() {
 		}
 		return
 	}
-	if prim != 1 || holders != min(2, up) {
+	if prim != 1 || holders != min(1+opt.Want, up) {
 		w.bad("after heal: %d primaries, %d holders, %d members", prim, holders, up)
 	}
 	if lost := w.s.Acked &^ (data | q.s.Rep); lost != 0 && (w.s.Died == 0 || w.s.Fault == 0 && w.s.Gone == 0) && w.s.Inv == 0 {

@@ -39,7 +39,7 @@ func TestRulesHold(t *testing.T) {
 	if testing.Short() {
 		states, walks = 15000, 300
 	}
-	for _, name := range []string{"crash3", "crash4", "break3", "cut3", "cut2x3", "inv3", "two"} {
+	for _, name := range []string{"crash3", "crash4", "crash4n", "break3", "cut3", "cut4n", "cut2x3", "inv3", "two"} {
 		sc := explore(t, name, "", 2)
 		if _, _, _, trace, viol := bfs(sc, states, long); viol != "" {
 			t.Errorf("%s: %s", name, viol)
@@ -48,7 +48,7 @@ func TestRulesHold(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"big3", "big4"} {
+	for _, name := range []string{"big3", "big4", "big4n"} {
 		sc := explore(t, name, "", 0)
 		if _, trace, viol := walk(sc, walks, 70, long, 1); viol != "" {
 			t.Errorf("%s: %s", name, viol)

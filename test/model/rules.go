@@ -34,6 +34,7 @@ type rules struct {
 	Slow       bool // handlers take time: others may interleave
 	Resend     bool // requests on a dead member are sent again once
 	Names      int
+	Want       int // secondaries
 }
 
 // rule is the switch of the rule called name, nil if there is none.
@@ -103,14 +104,15 @@ func allRules() rules {
 	return rules{
 		Lineage: true, Succession: true, Lease: true, Regen: true, GrantFence: true, ReadWaits: true, GrantCheck: true, AskAll: true,
 		TombSync: true, Conn: true, Reapply: true, Flood: true, OneSearch: true, AskPrim: true, Reigns: true, NoBlank: true, Again: true,
-		ReplyCheck: true, AskWaits: true, Replaced: true, LostTwice: true, CookieSnap: true, Yield: true, Start: true, Weigh: true, Names: 3,
+		ReplyCheck: true, AskWaits: true, Replaced: true, LostTwice: true, CookieSnap: true, Yield: true, Start: true, Weigh: true, Names: 3, Want: 1,
 	}
 }
 
 type world struct {
-	s    State
-	viol string
-	full bool // outside the scope: drop this branch
+	s     State
+	viol  string
+	empty bool // a branch in which nobody has changed anything has won
+	full  bool // outside the scope: drop this branch
 }
 
 func bit(m member) uint8 { return 1 << name(m) }
@@ -189,6 +191,7 @@ func (w *world) conflict(m member, old, r *Rec) {
 		lost := old.Data &^ r.Data
 		w.s.Rep |= lost
 		if old.Prim == m && lost&w.s.Acked != 0 && r.Data&^old.Data == 0 && w.s.Died == 0 {
+			w.empty = true
 			w.bad("acknowledged %05b is lost to a branch in which nobody has changed anything", lost&w.s.Acked)
 		}
 		if w.s.Fault == 0 && lost&w.s.Acked != 0 && w.s.Gone == 0 {
@@ -424,8 +427,17 @@ func (w *world) promote(i int, over member) {
 		w.ended(m, name(over))
 		keep &^= bit(over)
 	}
-	if keep == 0 {
-		keep = w.candidate(m, over)
+	for pop(keep) < opt.Want {
+		c := w.candidate(m, over) &^ keep
+		for n := range uint8(opt.Names) {
+			if x := w.s.now(n); c == 0 && n != name(m) && keep&(1<<n) == 0 && (over == nobody || n != name(over)) && w.s.reach(m, x) {
+				c = 1 << n // it may hold an older record
+			}
+		}
+		if c == 0 {
+			break
+		}
+		keep |= c
 	}
 	if !w.raise(m, m, keep) {
 		w.full = true
@@ -489,7 +501,7 @@ func (w *world) run(i int) {
 		w.bury(i)
 	case kCopy:
 		c := w.candidate(o.At, nobody)
-		if c == 0 || n.R.Copies != 0 {
+		if c == 0 || pop(n.R.Copies) >= opt.Want {
 			w.done(i)
 			return
 		}
