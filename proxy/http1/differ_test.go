@@ -324,7 +324,7 @@ var replyDifferences = []difference{{
 	name:    "status line that is none",
 	why:     "RFC 9112 section 4: one blank, HTTP/1.0 or 1.1; net/http takes several blanks, and any version",
 	ours:    errStatusLine,
-	about:   about(`^HTTP/(?:1\.[01] \s*[+]?[0-9]|[02-9]\.|1\.[2-9])`),
+	about:   about(`^HTTP/(?:1\.[01] \s*[+-]?[0-9]|[02-9]\.|1\.[2-9])`),
 	example: "HTTP/1.1  200 OK\r\n\r\n",
 }, {
 	name:    "status below 100",
