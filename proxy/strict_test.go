@@ -24,6 +24,7 @@ type tape struct {
 	heads []string   // without the lines that all requests get
 	text  []string   // bodies, decoded
 	conns []net.Conn
+	raw   []*lines // all that came over each of conns
 }
 
 // taped are options for a world whose only member is a tape.
@@ -44,17 +45,18 @@ func newTape(w *world, reply string) *tape {
 				return
 			}
 			p.mu.Lock()
-			p.conns = append(p.conns, nc)
+			raw := new(lines)
+			p.conns, p.raw = append(p.conns, nc), append(p.raw, raw)
 			p.mu.Unlock()
-			p.done.Go(func() { p.serve(nc) })
+			p.done.Go(func() { p.serve(nc, raw) })
 		}
 	})
 	return p
 }
 
-func (p *tape) serve(nc net.Conn) {
+func (p *tape) serve(nc net.Conn, raw *lines) {
 	defer func() { _ = nc.Close() }()
-	for br := bufio.NewReader(nc); ; {
+	for br := bufio.NewReader(io.TeeReader(nc, raw)); ; {
 		var head, kept strings.Builder
 		for !strings.HasSuffix(head.String(), "\r\n\r\n") {
 			line, err := br.ReadString('\n')
@@ -92,6 +94,14 @@ func (p *tape) stop() (heads, text []string) {
 	p.mu.Unlock()
 	p.done.Wait()
 	return p.heads, p.text
+}
+
+// bytes returns what came over each connection. The tape has stopped.
+func (p *tape) bytes() (all []string) {
+	for _, r := range p.raw {
+		all = append(all, r.String())
+	}
+	return all
 }
 
 // TestPeersRequests is the table of peers.md 4B: what is refused reaches nobody and
