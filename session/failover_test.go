@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/understudy-lb/understudy/cluster"
 )
 
 // bubble runs test on a farm of these members in a synctest bubble.
@@ -244,8 +246,8 @@ func TestSplit(t *testing.T) { // G4
 		}
 		// One side goes on unflagged, the other is told.
 		a, b := left.get(f.nodes["a"], "/peek"), right.get(f.nodes["b"], "/peek")
-		if a.Counter != b.Counter || a.Lost == b.Lost || a.IsNew || b.IsNew {
-			t.Errorf("after the heal: %+v and %+v, want one state, and one of the two flagged", a, b)
+		if a.Counter != 3 || b.Counter != 3 || !a.Lost || b.Lost || a.IsNew || b.IsNew {
+			t.Errorf("after the heal: %+v and %+v, want what b has, where more was changed, and the first flagged", a, b)
 		}
 	})
 }
@@ -410,4 +412,93 @@ func TestSeveralSecondaries(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A cut that lasts longer than gossip remembers: the members find each other
+// again, and one branch wins (K01).
+func TestHealAfterGossipForgot(t *testing.T) {
+	bubble(t, Config{}, "ab", func(t *testing.T, f *farm) {
+		left, right := &browser{t: t}, &browser{t: t}
+		left.count(f.nodes["a"], 1, "a!b")
+		right.value = left.value
+		f.net.Cut(f.nodes["a"].ip, f.nodes["b"].ip)
+		for _, n := range f.nodes {
+			f.dir.remove(n.self.ID(), false)
+		}
+		time.Sleep(keepDialling + time.Minute)
+		left.count(f.nodes["a"], 2, "a!")
+		right.count(f.nodes["b"], 2, "b!")
+		right.count(f.nodes["b"], 3, "b!")
+		f.net.Heal(f.nodes["a"].ip, f.nodes["b"].ip)
+		for _, n := range f.nodes {
+			self := n.self
+			self.State = cluster.Running
+			f.dir.join(self)
+		}
+		time.Sleep(10 * time.Second)
+		a, b := left.get(f.nodes["a"], "/peek"), right.get(f.nodes["b"], "/peek")
+		if a.Counter != 3 || b.Counter != 3 || !a.Lost || b.Lost || a.IsNew || b.IsNew {
+			t.Errorf("after the heal: %+v and %+v, want what b has, and the first flagged", a, b)
+		}
+		if pair := right.get(f.nodes["b"], "/counter").pair(); pair != "b!a" && pair != "a!b" {
+			t.Errorf("the pair is %s, want both members", pair)
+		}
+	})
+}
+
+// A request that stands still with its member, while its client goes on
+// elsewhere, fails afterwards and undoes nothing (34).
+func TestLateRequest(t *testing.T) {
+	var mu sync.Mutex
+	var told []Conflict
+	cfg := Config{Placement: Ring, OnConflict: func(c Conflict) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, c)
+	}}
+	bubble(t, cfg, "abc", func(t *testing.T, f *farm) {
+		goOn := make(chan struct{})
+		f.use(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/slow" {
+				demo(w, r)
+				return
+			}
+			s := FromContext(r.Context())
+			n, _ := counterKey.Get(s)
+			<-goOn
+			_ = counterKey.Set(s, n+1)
+			_ = NewKey[string]("slow").Set(s, "done")
+		})
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		slow := &browser{t: t, value: b.value}
+		var late reply
+		var wg sync.WaitGroup
+		wg.Go(func() { late = slow.get(f.nodes["a"], "/slow") })
+		synctest.Wait()
+		for _, other := range []string{"b", "c"} {
+			f.net.Cut(f.nodes["a"].ip, f.nodes[other].ip)
+		}
+		time.Sleep(2 * time.Second)
+		b.count(f.nodes["b"], 2, "b!c")
+		b.count(f.nodes["b"], 3, "b!c")
+		for _, other := range []string{"b", "c"} {
+			f.net.Heal(f.nodes["a"].ip, f.nodes[other].ip)
+		}
+		time.Sleep(5 * time.Second)
+		close(goOn)
+		wg.Wait()
+		if late.code != http.StatusServiceUnavailable {
+			t.Errorf("the late request: %d, want 503", late.code)
+		}
+		if got := b.get(f.nodes["c"], "/peek"); got.Counter != 3 || slices.Contains(got.Names, "slow") || got.Lost {
+			t.Errorf("afterwards: %+v, want 3 and nothing of the late request", got)
+		}
+		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(told) != 1 || !told[0].Late || !slices.Equal(told[0].Keys, []string{"counter", "slow"}) {
+			t.Errorf("OnConflict was told %+v, want the two attributes of the late request", told)
+		}
+	})
 }
