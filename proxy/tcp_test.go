@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
 	"github.com/understudy-lb/understudy/proxy"
@@ -42,6 +43,7 @@ func newTCP(t *testing.T, cfg proxy.Config, serve func(nc net.Conn)) *tcp {
 		t.Fatal(err)
 	}
 	cfg.Workers = file
+	cfg.Log = zerolog.New(zerolog.NewTestWriter(t))
 	if w.proxy, err = proxy.New(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +110,7 @@ func within(d time.Duration, cond func() bool) bool {
 func TestEarlyReplyTCP(t *testing.T) {
 	refuse := func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-			_, _ = io.WriteString(nc, "HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\n\r\nbig\n")
+			_, _ = io.WriteString(nc, "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbig\n")
 		}
 	}
 	tests := []struct {
