@@ -112,6 +112,13 @@
 //     epoch when it meets the other (weigh), with a counter above the other's.
 //     Without this a branch in which somebody has read, or a copy was replaced,
 //     may win over acknowledged changes.
+//   - R8, R11 (36): where replies do not wait for the copies ([Event.Loose]) the
+//     record says so. Who promotes then, or gives the session away without its
+//     primary, begins an epoch that does not descend from the one in which
+//     something may be missing: its client is told by Flagged, and if the old
+//     primary is alive after all, what it had is weighed and reported like any
+//     branch. What belongs to an earlier epoch is there: the first message of an
+//     epoch carries everything.
 //   - R13: a copy on a member that is about to come back ([Returning]) is not
 //     struck: a member that was frozen meets nothing but ends of connections,
 //     and would outbid the branch that lives.

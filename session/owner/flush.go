@@ -12,7 +12,10 @@ func (s *step) raisePast(past uint32, primary Member, copies []Member) {
 	if m.reign == (Reign{}) {
 		m.reign = s.env.NextReign()
 	}
-	m.rec.raise(m.reign, past, primary, copies)
+	m.rec.raise(m.reign, m.rec.Loose && m.rec.Primary != s.self, past, primary, copies)
+	if primary == s.self {
+		m.rec.Loose = m.Loose
+	}
 	m.copied = false
 	s.fresh()
 	for o := m.ops; o != nil; o = o.next {

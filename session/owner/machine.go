@@ -9,6 +9,10 @@ type Machine struct {
 	// more than MaxCopies means MaxCopies.
 	Want uint8
 
+	// Loose says that replies here may be [Event.Loose]. It takes effect with the
+	// next epoch that this member begins.
+	Loose bool
+
 	rec   Record
 	reign Reign // of this member; zero before its first raise, and once the record was replaced from outside
 
@@ -83,6 +87,7 @@ type op struct {
 	partial  bool // Flush: goes on after the reply
 	flagged  bool
 	bury     bool // Return with Invalidate
+	loose    bool // Event.Loose
 	late     bool // others may have changed the session elsewhere since the handler saw it
 	tries    uint8
 	access   int64
@@ -257,7 +262,7 @@ func (s *step) handle(ev *Event) {
 	case Create:
 		s.create(o, ev)
 	case Flush, Return:
-		o.partial, o.bury = ev.Kind == Flush, ev.Invalidate
+		o.partial, o.bury, o.loose = ev.Kind == Flush, ev.Invalidate, ev.Loose
 		o.changes = ev.Changes
 		o.access, o.idle = max(o.access, ev.Expiry.Access), ev.Expiry.Idle
 		s.finish(o)

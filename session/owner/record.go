@@ -129,6 +129,11 @@ type Header struct {
 
 	// Dead marks a tombstone: no data, and above every record.
 	Dead bool
+
+	// Loose says that the primary may have replied with changes of this epoch
+	// that the copies do not have. Who promotes then does not claim to have all of
+	// it: its epoch does not descend from this one.
+	Loose bool
 }
 
 // Held reports whether h is the header of a record or tombstone, and not the
@@ -199,16 +204,26 @@ func (h *Header) HasCopy(m Member) bool { return slices.Contains(h.Copies, m) }
 
 // raise starts a new epoch under the given reign, with a counter above past. It
 // does not change slices in place: they are shared with messages and replies.
-func (h *Header) raise(g Reign, past uint32, primary Member, copies []Member) {
+//
+// If cut, it does not descend from the present epoch, but from all before it: the
+// first message of an epoch carries everything.
+func (h *Header) raise(g Reign, cut bool, past uint32, primary Member, copies []Member) {
 	if g != h.Epoch.Reign {
 		runs := h.Lineage
 		if runs == nil {
 			runs = []Run{{Reign: h.Epoch.Reign}}
 		}
+		from := h.Epoch.N + 1
+		if cut {
+			from = h.Epoch.N
+			if runs[len(runs)-1].From == from {
+				runs = runs[:len(runs)-1]
+			}
+		}
 		if len(runs) >= MaxRuns {
 			runs = runs[len(runs)-MaxRuns+1:]
 		}
-		h.Lineage = append(slices.Clone(runs), Run{From: h.Epoch.N + 1, Reign: g})
+		h.Lineage = append(slices.Clone(runs), Run{From: from, Reign: g})
 	}
 	h.Epoch, h.Start = Epoch{N: max(h.Epoch.N, past) + 1, Reign: g}, h.Version
 	h.Primary, h.Copies = primary, copies

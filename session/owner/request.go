@@ -91,7 +91,7 @@ func (s *step) create(o *Op, ev *Event) {
 	m := s.m
 	s.add(o)
 	o.phase, o.executed = running, true
-	m.rec = Record{Header: Header{Epoch: Epoch{N: 1, Reign: s.env.NextReign()}, Primary: s.self, Version: 1}, Expiry: ev.Expiry}
+	m.rec = Record{Header: Header{Epoch: Epoch{N: 1, Reign: s.env.NextReign()}, Primary: s.self, Version: 1, Loose: s.m.Loose}, Expiry: ev.Expiry}
 	m.reign = m.rec.Epoch.Reign
 	m.rec.Attrs = m.rec.Attrs.apply(ev.Changes)
 	m.rec.Copies = s.candidates(nil, Member{})
@@ -228,8 +228,9 @@ func (s *step) await(o *Op, fresh bool) {
 	if fresh {
 		o.serial = m.serial
 	}
+	waits := !o.loose || !r.Loose || o.phase != flushing
 	for k := range r.Copies {
-		if fresh || m.acks[k] < o.from.Version {
+		if waits && (fresh || m.acks[k] < o.from.Version) {
 			o.pending |= 1 << k
 		}
 	}

@@ -158,6 +158,11 @@ type Event struct {
 	// whatever else happened to it.
 	Invalidate bool
 
+	// Loose (Flush, Return) has the reply not wait for the acknowledgements of
+	// the copies, if the record says so too ([Header.Loose]). All else goes on as
+	// ever: they are sent what was changed, and who is silent is struck.
+	Loose bool
+
 	// Expiry carries what is to be altered: Access if it is later than what
 	// the record has; with Flush and Return also Idle, where zero means as
 	// before and negative means none. Create takes all of it.

@@ -16,8 +16,9 @@ type script struct {
 func newScript(t *testing.T, n int) *script { return newScriptOf(t, n, 1) }
 
 // newScriptOf is newScript with so many secondaries.
-func newScriptOf(t *testing.T, n int, want uint8) *script {
-	w := newWorld(t, n, want)
+func newScriptOf(t *testing.T, n int, want uint8) *script { return scriptIn(t, newWorld(t, n, want)) }
+
+func scriptIn(t *testing.T, w *world) *script {
 	w.tracing = true
 	t.Cleanup(func() {
 		if w.violation != "" {
@@ -553,7 +554,7 @@ func TestVectors(t *testing.T) {
 			w1 := s.do(write, "A", s.c1) // version 2, not acknowledged
 			a, b := s.nodes[0], s.nodes[1]
 			rec := s.holds("B")
-			rec.raise(Reign{2, 1}, 0, b.self, []Member{a.self})
+			rec.raise(Reign{2, 1}, false, 0, b.self, []Member{a.self})
 			s.content[version{rec.Epoch, rec.Version}] = bitsOf(rec.Attrs)
 			a.step(Event{Kind: Receive, Peer: b.self, Message: &Message{Kind: Update, Header: rec.Header, Attrs: rec.Attrs, Full: true, NewCopy: true}})
 			s.waits(w1)

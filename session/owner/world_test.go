@@ -41,6 +41,7 @@ type world struct {
 	requests      []*client
 	auto          bool // handlers return at once
 	want          uint8
+	loose         bool // replies do not wait for copies
 	content       map[version]uint
 	held          [maxNodes][maxNodes]bool // scripts: nothing from i is delivered to j
 	violation     string
@@ -153,8 +154,10 @@ type client struct {
 }
 
 // newWorld is a cluster of n members with so many secondaries per session.
-func newWorld(t *testing.T, n int, want uint8) *world {
-	w := &world{t: t, n: n, want: want, auto: true, content: map[version]uint{}, counts: map[version]int{}, keep: func(int) int { return 0 }, sent: map[MessageKind]int{}}
+func newWorld(t *testing.T, n int, want uint8) *world { return newWorldOf(t, n, want, false) }
+
+func newWorldOf(t *testing.T, n int, want uint8, loose bool) *world {
+	w := &world{t: t, n: n, want: want, loose: loose, auto: true, content: map[version]uint{}, counts: map[version]int{}, keep: func(int) int { return 0 }, sent: map[MessageKind]int{}}
 	for i := range n {
 		w.nodes = append(w.nodes, w.boot(i, uint32(i+1)))
 	}
@@ -283,7 +286,7 @@ func (n *node) ready() bool { return n.up && len(n.fresh) == 0 }
 
 func (n *node) machine() *Machine {
 	if n.m == nil {
-		n.m = &Machine{Want: n.w.want}
+		n.m = &Machine{Want: n.w.want, Loose: n.w.loose}
 	}
 	return n.m
 }
@@ -725,7 +728,7 @@ func (w *world) finish(c *client) {
 			ev.Changes = nil
 		}
 	}
-	ev.Invalidate = c.kind == invalidate
+	ev.Invalidate, ev.Loose = c.kind == invalidate, w.loose
 	w.everBuried = w.everBuried || ev.Invalidate
 	c.running = false
 	w.note("%v: the handler of %b returns", c.at.self, c.bit)
