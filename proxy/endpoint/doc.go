@@ -11,6 +11,7 @@
 // repeated here: the [Failure] says what is known about how far the request got,
 // and package proxy decides by design D8.
 //
+//	MaxConns in use          a queue, first come first served (queue.go)
 //	take a kept connection   closed by the member, or bytes nobody asked for: drop it, take the next
 //	  idle for long          OPTIONS * on it; silence: drop all kept ones
 //	else connect             at most ConnectTimeout
