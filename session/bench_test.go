@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/understudy-lb/understudy/cluster"
 	"github.com/understudy-lb/understudy/cookie"
@@ -121,4 +123,57 @@ func heap() uint64 {
 	var ms runtime.MemStats
 	runtime.ReadMemStats(&ms)
 	return ms.HeapAlloc
+}
+
+// BenchmarkSweep looks at a million sessions once, in steps, as a member does. A
+// request waits at most for what one step holds: a shard's lock for 64 entries,
+// and each session's own for its own. The metrics are how long a step takes the
+// processor: in the middle, for one in a hundred, and the longest, which on a
+// busy machine is one that was itself interrupted. The lock is held for a small
+// part of a quarter of that.
+func BenchmarkSweep(b *testing.B) {
+	const sessions = 1_000_000
+	codec, err := cookie.New(cookie.Config{Keys: [][]byte{make([]byte, 32)}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	dir := newDirectory()
+	self := cluster.Member{Name: "a", Boot: 1, Replication: ln.Addr().String()}
+	dir.join(self)
+	m, err := New(Config{Cluster: &seat{dir, self}, Codec: codec, Listener: ln, MaxSessions: -1, SweepInterval: time.Hour})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = m.Close(ctx)
+	}()
+	for range sessions {
+		e, c := m.found(nil)
+		m.end(e, c)
+	}
+	if got := m.Stats().Primary; got != sessions {
+		b.Fatalf("%d sessions", got)
+	}
+	b.Run("sessions=1000000", func(b *testing.B) {
+		var steps []time.Duration
+		for b.Loop() {
+			var s sweeper
+			for done := false; !done; {
+				start := time.Now()
+				done = s.step(m)
+				steps = append(steps, time.Since(start))
+			}
+		}
+		slices.Sort(steps)
+		b.ReportMetric(float64(steps[len(steps)-1].Microseconds()), "longest-µs")
+		b.ReportMetric(float64(steps[len(steps)*99/100].Microseconds()), "p99-µs")
+		b.ReportMetric(float64(steps[len(steps)/2].Microseconds()), "p50-µs")
+		b.ReportMetric(float64(len(steps))/float64(b.N), "steps/op")
+	})
 }

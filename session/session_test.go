@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -623,7 +624,18 @@ func TestLifetimeWithSkewedClocks(t *testing.T) {
 	})
 }
 
-func TestNewID(t *testing.T) { // SESS-46
+func TestNewID(t *testing.T) { // SESS-46; at least 128 random bits
+	if bits := 8 * idBytes; bits < 128 {
+		t.Errorf("an id has %d random bits, want at least 128", bits)
+	}
+	var ones [8 * idBytes]int // of each bit
+	defer func() {
+		for i, n := range ones {
+			if n < 49_000 || n > 51_000 { // six standard deviations of 100,000 coins
+				t.Errorf("bit %d is set in %d of 100,000 ids, want half", i, n)
+			}
+		}
+	}()
 	seen := map[string]bool{}
 	for range 100_000 {
 		id := newID()
@@ -634,6 +646,11 @@ func TestNewID(t *testing.T) { // SESS-46
 		}
 		if seen[id] {
 			t.Fatalf("%q twice", id)
+		}
+		raw, err := base64.RawURLEncoding.DecodeString(id)
+		must(t, err)
+		for i := range ones {
+			ones[i] += int(raw[i/8] >> (i % 8) & 1)
 		}
 		seen[id] = true
 	}

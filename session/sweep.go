@@ -8,14 +8,14 @@ import (
 
 const (
 	// sweepStep is how many sessions one step of a sweep looks at: some 100
-	// microseconds. sweepPause is the time until the next, for which requests
-	// have the processor: a million sessions take a few seconds.
-	sweepStep  = 1024
-	sweepPause = 2 * time.Millisecond
+	// microseconds (BenchmarkSweep). sweepPause is the time until the next, for
+	// which requests have the processor: a million sessions take some seconds.
+	sweepStep  = 256
+	sweepPause = time.Millisecond
 
 	// sweepEnds is how many sessions one step ends at most: each is told to all
 	// members.
-	sweepEnds = 128
+	sweepEnds = 64
 )
 
 // A sweeper looks for sessions that are over, a step at a time, so that neither
