@@ -62,7 +62,7 @@ func start(cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	self := entry{Member: cfg.Self, start: time.Now().UnixMilli()}
-	self.Gossip, self.Restored = advertise.String(), Restored{}
+	self.Gossip, self.Restored, self.Load = advertise.String(), Restored{}, Load{}
 	if _, err := encodeMeta(self); err != nil {
 		_, _ = ln.Close(), pc.Close()
 		return nil, fmt.Errorf("Config.Self: %w", err)
@@ -85,6 +85,7 @@ func start(cfg Config) (*Cluster, error) {
 	c.delegate = &delegate{
 		self:     c.entry,
 		view:     c.view,
+		orders:   make(chan Order, 1),
 		rivalry:  make(chan struct{}, 1),
 		accused:  c.accused,
 		impostor: c.impostor,
@@ -132,6 +133,10 @@ func (c *Cluster) SetRestored(boots []string) {
 	}
 	c.tell(func(self *entry) { self.Restored = r })
 }
+
+// SetLoad tells the others how many sessions this member has. Each call is
+// gossiped, so call it once a second at most. It does not wait for anybody.
+func (c *Cluster) SetLoad(l Load) { c.tell(func(self *entry) { self.Load = l }) }
 
 // tell changes what this member says of itself, and gossips it.
 func (c *Cluster) tell(change func(self *entry)) {

@@ -329,6 +329,61 @@ func TestSetRestored(t *testing.T) {
 	})
 }
 
+// How many sessions a member has reaches the others, who do not log it (SESS-39).
+func TestSetLoad(t *testing.T) {
+	bubble(t, func(w *world) {
+		a := w.start("a", ipA)
+		b := w.start("b", ipB, gossipAt(ipA))
+		w.meet(2*time.Second, a, b)
+		want := Load{Known: true, Sessions: 5, Copies: 7, Lacking: 1}
+		a.SetLoad(want)
+		w.within(time.Second, "b knows", func() bool { return b.Members()[0].Load == want })
+		if b.log.contains("changed") {
+			t.Error("b has logged it")
+		}
+	})
+}
+
+// An order reaches the boot that it is for, and only that (SESS-39).
+func TestOrder(t *testing.T) {
+	bubble(t, func(w *world) {
+		a := w.start("a", ipA)
+		b := w.start("b", ipB, gossipAt(ipA))
+		w.meet(2*time.Second, a, b)
+		to := a.Self()
+		for _, o := range []Order{OrderDrain, OrderResume} {
+			if err := b.Order(to, o); err != nil {
+				t.Fatal(err)
+			}
+			w.within(time.Second, "a gets it", func() bool {
+				select {
+				case got := <-a.Orders():
+					return got == o
+				default:
+					return false
+				}
+			})
+		}
+		if err := b.Order(b.Self(), OrderDrain); err != nil || <-b.Orders() != OrderDrain {
+			t.Errorf("to itself: %v", err)
+		}
+		to.Boot++ // another boot of a, which was here before
+		if err := b.Order(to, OrderDrain); err == nil {
+			time.Sleep(time.Second)
+		}
+		select {
+		case o := <-a.Orders():
+			t.Errorf("a got the order %d for another boot", o)
+		default:
+		}
+	})
+	for _, bad := range []string{"", "\x02", "\x02\x03a#1", "\x02\x01a", "\x02\x01a#1x", "\x02\x01" + strings.Repeat("a", 80) + "#1"} {
+		if _, _, err := decodeOrder([]byte(bad)); err == nil {
+			t.Errorf("decodeOrder(%q) gives no error", bad)
+		}
+	}
+}
+
 func TestSetState(t *testing.T) {
 	bubble(t, func(w *world) {
 		a := w.start("a", ipA)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"net"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -59,6 +60,8 @@ type delegate struct {
 	view     *view
 	notices  memberlist.TransmitLimitedQueue // departures to be told to all
 	garbage  counter                         // what came from outside and made no sense
+	orders   chan Order                      // capacity one: what this member is to do
+	ordering sync.Mutex                      // held while orders is written to
 	rivalry  chan struct{}                   // holds a token when there may be rivals
 	accused  func(reason)                    // somebody says that this boot is gone
 	impostor func(other string, older bool)  // another process has our id, at that address
@@ -73,8 +76,19 @@ func (d *delegate) NodeMeta(int) []byte {
 	return b
 }
 
-// NotifyMsg is memberlist.Delegate's. Messages of ours tell of departures.
+// NotifyMsg is memberlist.Delegate's. Messages of ours tell of departures, or give
+// an order.
 func (d *delegate) NotifyMsg(b []byte) {
+	if len(b) > 0 && b[0] == orderVersion {
+		o, id, err := decodeOrder(b)
+		switch {
+		case err != nil:
+			d.garbage.add()
+		case id == d.self().ID(): // else it is for a boot that was here before
+			d.order(o)
+		}
+		return
+	}
 	ds, err := decodeDepartures(b)
 	if err != nil {
 		d.garbage.add()

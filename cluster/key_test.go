@@ -120,7 +120,7 @@ func TestNewErrors(t *testing.T) {
 		{
 			"more than gossip carries",
 			Config{Self: Member{Name: "a", Machine: long, Group: long, SecondaryGroup: long}},
-			[]string{"Config.Self", "616 bytes", "447", "Machine 200", "Group 200", "SecondaryGroup 200"},
+			[]string{"Config.Self", "616 bytes", "434", "Machine 200", "Group 200", "SecondaryGroup 200"},
 		},
 		{"bind without port", Config{Self: Member{Name: "a"}, Bind: "127.0.0.1"}, []string{"Config.Bind", `"127.0.0.1"`}},
 		{"bind to a wrong port", Config{Self: Member{Name: "a"}, Bind: "127.0.0.1:x"}, []string{"Config.Bind"}},

@@ -74,6 +74,17 @@ type Member struct {
 	// Restored are the lost boots that its sessions have recovered from. It is
 	// told by [Cluster.SetRestored].
 	Restored Restored
+
+	// Load is how many sessions it has, as [Cluster.SetLoad] told last.
+	Load Load
+}
+
+// A Load is how many sessions a member has.
+type Load struct {
+	Known    bool   // it has told
+	Sessions uint32 // of which it is the primary
+	Copies   uint32 // that it holds for others
+	Lacking  uint32 // of which it has to find another holder
 }
 
 // ID returns name#boot, by which the inside of the cluster knows the member
@@ -149,16 +160,22 @@ func checkName(name string) error {
 //	HTTP, Replication, Machine, Group, SecondaryGroup: each 1 byte of length
 //	         and that many bytes
 //	Restored: 1 byte, how many, and 8 bytes for each
+//	Load: 1 byte of length, 0 if it is not known, and 4 bytes each for
+//	         sessions, copies and those that lack one
 //
-// The last field may be missing. A later version may add fields at the end, which
+// The last two fields may be missing. A later version may add fields at the end, which
 // this one skips. A change of what is here raises metaVersion.
 const (
 	metaVersion = 1
 	metaProxy   = 1 << 0
 
-	metaFixed = 11                          // bytes before the strings
-	metaMax   = 512                         // bytes: what memberlist carries
-	metaHead  = metaMax - 1 - 8*maxRestored // bytes before Restored, which must always fit
+	metaFixed = 11  // bytes before the strings
+	metaMax   = 512 // bytes: what memberlist carries
+	metaLoad  = 12  // bytes, without their length
+
+	// metaHead is how many bytes may be before Restored and Load, which must
+	// always fit.
+	metaHead = metaMax - 1 - 8*maxRestored - 1 - metaLoad
 )
 
 // An entry is a member with what only this package wants to know.
@@ -209,6 +226,14 @@ func encodeMeta(e entry) ([]byte, error) {
 	b = append(b, byte(n))
 	for _, d := range e.Restored[:n] {
 		b = binary.BigEndian.AppendUint64(b, uint64(d))
+	}
+	if !e.Load.Known {
+		b = append(b, 0)
+	} else {
+		b = append(b, metaLoad)
+		b = binary.BigEndian.AppendUint32(b, e.Load.Sessions)
+		b = binary.BigEndian.AppendUint32(b, e.Load.Copies)
+		b = binary.BigEndian.AppendUint32(b, e.Load.Lacking)
 	}
 	return b, nil
 }
@@ -268,25 +293,39 @@ func decodeMeta(id, gossip string, meta []byte) (entry, error) {
 	if len(meta)-len(rest) > metaHead {
 		return entry{}, fmt.Errorf("metadata has %d bytes of text, want at most %d", len(meta)-len(rest), metaHead)
 	}
-	e.Restored, err = decodeRestored(rest)
+	if e.Restored, rest, err = decodeRestored(rest); err == nil {
+		e.Load, err = decodeLoad(rest)
+	}
 	return e, err
 }
 
-// decodeRestored reads the field that b begins with.
-func decodeRestored(b []byte) (r Restored, err error) {
+// decodeLoad reads the field that b begins with.
+func decodeLoad(b []byte) (Load, error) {
+	if len(b) == 0 || b[0] == 0 {
+		return Load{}, nil // an older version, or a proxy
+	}
+	if b[0] < metaLoad || len(b) < 1+int(b[0]) {
+		return Load{}, fmt.Errorf("metadata ends within Load, in %d bytes", len(b)-1)
+	}
+	b = b[1:]
+	return Load{true, binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])}, nil
+}
+
+// decodeRestored reads the field that b begins with, and returns what follows.
+func decodeRestored(b []byte) (r Restored, rest []byte, err error) {
 	if len(b) == 0 {
-		return Restored{}, nil // an older version: it says of no boot that it has recovered
+		return Restored{}, nil, nil // an older version: it says of no boot that it has recovered
 	}
 	n := int(b[0])
 	if n > maxRestored || len(b) < 1+8*n {
-		return Restored{}, fmt.Errorf("metadata names %d restored boots in %d bytes, want at most %d", n, len(b)-1, maxRestored)
+		return Restored{}, nil, fmt.Errorf("metadata names %d restored boots in %d bytes, want at most %d", n, len(b)-1, maxRestored)
 	}
 	for i := range n {
 		if r[i] = Digest(binary.BigEndian.Uint64(b[1+8*i:])); r[i] == 0 {
-			return Restored{}, errors.New("metadata names a restored boot 0")
+			return Restored{}, nil, errors.New("metadata names a restored boot 0")
 		}
 	}
-	return r, nil
+	return r, b[1+8*n:], nil
 }
 
 // checkAddress tells what is wrong with a host:port that somebody announces.

@@ -12,7 +12,7 @@ func sample() entry {
 		Member: Member{
 			Name: "a", Boot: 7, Gossip: "10.0.0.1:7946", HTTP: "10.0.0.1:8080", Replication: "[fd00::1]:7070",
 			Machine: "m1", Group: "Rack Ä", SecondaryGroup: "g2", State: Draining, Proxy: true,
-			Restored: Restored{digestOf("b#1"), digestOf("c#1")},
+			Restored: Restored{digestOf("b#1"), digestOf("c#1")}, Load: Load{true, 1, 1 << 31, 3},
 		},
 		start: 1_800_000_000_123,
 	}
@@ -38,8 +38,12 @@ func TestMetaRoundTrip(t *testing.T) {
 func TestMetaOnTheWire(t *testing.T) {
 	e := entry{Member: Member{Name: "a", Boot: 1, HTTP: "h:1", Machine: "m", State: Running, Proxy: true, Restored: Restored{0x1122334455667788}}, start: 0x0102030405060708}
 	b, err := encodeMeta(e)
-	if want := "0101010102030405060708" + "03683a31" + "00" + "016d" + "00" + "00" + "01" + "1122334455667788"; err != nil || hex.EncodeToString(b) != want {
+	if want := "0101010102030405060708" + "03683a31" + "00" + "016d" + "00" + "00" + "01" + "1122334455667788" + "00"; err != nil || hex.EncodeToString(b) != want {
 		t.Errorf("encodeMeta = %x, %v; want %s", b, err, want)
+	}
+	e.Load = Load{true, 1, 2, 3}
+	if b, err = encodeMeta(e); err != nil || !strings.HasSuffix(hex.EncodeToString(b), "1122334455667788"+"0c"+"00000001"+"00000002"+"00000003") {
+		t.Errorf("with a load encodeMeta = %x, %v", b, err)
 	}
 }
 
@@ -80,7 +84,7 @@ func TestDecodeMetaRefuses(t *testing.T) {
 		return b
 	}
 	const ok = "10.0.0.1:7946"
-	head := good[:len(good)-1-2*8] // what an older version says
+	head := good[:len(good)-1-metaLoad-1-2*8] // what an older version says
 	if e, err := decodeMeta("a#7", ok, head); err != nil || e.Restored != (Restored{}) {
 		t.Errorf("of an older version: %+v, %v; want a member without Restored", e, err)
 	}
@@ -113,6 +117,7 @@ func TestDecodeMetaRefuses(t *testing.T) {
 		{"group with a control character", "a#7", ok, with(func(e *entry) { e.Group = "\x1b[2J" })},
 		{"more restored boots than there can be", "a#7", ok, append(bytes.Clone(head), append([]byte{9}, bytes.Repeat([]byte{1}, 72)...)...)},
 		{"fewer restored boots than it says", "a#7", ok, append(bytes.Clone(head), 2, 1, 2, 3, 4, 5, 6, 7, 8)},
+		{"a load that is too short", "a#7", ok, append(bytes.Clone(head), 0, 4, 0, 0, 0, 0)},
 		{"a restored boot 0", "a#7", ok, append(bytes.Clone(head), 1, 0, 0, 0, 0, 0, 0, 0, 0)},
 	}
 	for _, tt := range tests {

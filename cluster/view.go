@@ -139,7 +139,7 @@ func (v *view) alive(e entry) (conflict bool) {
 	case old.State != e.State:
 		v.record(e.State.String(), e, "")
 	default:
-		if old.Restored = e.Restored; old != e {
+		if old.Restored, old.Load = e.Restored, e.Load; old != e {
 			v.record("changed", e, "")
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/understudy-lb/understudy/cluster"
 )
 
 // Deadlines of the servers. A reply has none: it may be a stream.
@@ -37,7 +39,7 @@ func (n *node) serve(ctx context.Context, signalled func()) error {
 
 	var reporting sync.WaitGroup
 	ended := make(chan struct{})
-	reporting.Go(func() { n.reportRestored(ended) })
+	reporting.Go(func() { n.converse(ended) })
 
 	var err error
 	select {
@@ -72,15 +74,43 @@ func (n *node) serve(ctx context.Context, signalled func()) error {
 	return err
 }
 
-// reportRestored tells the cluster from whose loss the sessions have recovered,
-// until ended is closed. A proxy waits for that (design D8).
-func (n *node) reportRestored(ended <-chan struct{}) {
+// loadEvery is how often the number of sessions is told, if it has changed: it is
+// for people. While the node drains or restores they wait for it.
+const (
+	loadEvery = 5 * time.Second
+	loadSoon  = time.Second
+)
+
+// converse tells the cluster from whose loss the sessions have recovered, for which
+// a proxy may wait (design D8), and how many there are; and does what operators
+// want of this node. It ends when ended is closed.
+func (n *node) converse(ended <-chan struct{}) {
+	tick := time.NewTicker(loadSoon)
+	defer tick.Stop()
+	var told cluster.Load
+	var at time.Time
 	for {
 		select {
 		case <-n.sessions.RedundancyChanged():
 			restored := n.sessions.Redundancy().Restored
 			slices.Reverse(restored)
 			n.cluster.SetRestored(restored)
+		case o := <-n.cluster.Orders():
+			if o == cluster.OrderDrain {
+				n.sessions.Drain()
+			} else {
+				n.sessions.Resume()
+			}
+		case <-tick.C:
+			s := n.sessions.Stats()
+			load := cluster.Load{
+				Known: true, Sessions: uint32(s.Primary), Copies: uint32(s.Secondary), Lacking: uint32(n.sessions.Redundancy().Lacking),
+			}
+			hurry := load.Lacking != told.Lacking || n.cluster.Self().State == cluster.Draining
+			if load != told && (hurry || time.Since(at) >= loadEvery) {
+				n.cluster.SetLoad(load)
+				told, at = load, time.Now()
+			}
 		case <-ended:
 			return
 		}

@@ -10,6 +10,7 @@ type commands struct {
 	Demo    demoConfig  `cmd:"" help:"Start app nodes and a proxy on this machine, with keys made up, and say what to open and what to kill."`
 	Serve   serveConfig `cmd:"" help:"Serve: balance requests over the members of a workers file."`
 	Check   checkConfig `cmd:"" help:"Print what the files mean, each problem in them, and what becomes of a URI."`
+	Ctl     ctl         `cmd:"" help:"Tell a proxy that runs what to do: drain a node, resume it, show the members."`
 	Keygen  keygen      `cmd:"" help:"Print a new key for a key file, or put it into one."`
 	Version struct{}    `cmd:"" help:"Print the version."`
 	Health  health      `cmd:"" help:"Ask a health page; exit 0 if it is well, 1 if not."`
@@ -25,7 +26,7 @@ type serveConfig struct {
 	Gossip     string   `placeholder:"HOST:PORT"                             help:"Address for gossip, TCP and UDP. Only opened with this or --join; then the kernel chooses by default."`
 	CookieKeys string   `placeholder:"FILE"                                  help:"Key file that session cookies are signed with."`
 	ClusterKey string   `placeholder:"FILE"                                  help:"Key file that protects gossip, and session cookies unless --cookie-keys is given."`
-	AdminToken string   `placeholder:"FILE"                                  help:"File with the token that /debug/pprof/ asks for if --admin is not on loopback."`
+	AdminToken string   `placeholder:"FILE"                                  help:"File with the token that changes by the admin listener need, and /debug/pprof/ if --admin is not on loopback."`
 	Newcomers  string   `placeholder:"WORKER"                                help:"lb worker that nodes join which only gossip knows; by default the only one, and none if there are several."`
 	Config     string   `placeholder:"FILE"                                  help:"YAML file with more of these settings."`
 

@@ -73,6 +73,12 @@ func run(ctx context.Context, e env) error {
 		return c.Keygen.run(e)
 	case "version":
 		return version(e)
+	case "ctl drain <node>":
+		return c.Ctl.Drain.run(ctx, e, "drain")
+	case "ctl resume <node>":
+		return c.Ctl.Resume.run(ctx, e, "resume")
+	case "ctl members":
+		return c.Ctl.Members.run(ctx, e)
 	default:
 		return c.Health.run(ctx, e)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/understudy-lb/understudy/admin"
 	"github.com/understudy-lb/understudy/keyfile"
 )
 
@@ -104,14 +105,11 @@ func TestProfilesNeedTheToken(t *testing.T) {
 		h.ServeHTTP(w, r)
 		return w.Code
 	}
-	with, err := guardProfiles(page, file)
+	token, err := admin.ReadToken(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	without, err := guardProfiles(page, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	with, without := guardProfiles(page, token), guardProfiles(page, admin.Token{})
 	tests := []struct {
 		name       string
 		h          http.Handler
@@ -128,11 +126,5 @@ func TestProfilesNeedTheToken(t *testing.T) {
 		if got := ask(tt.h, tt.path, tt.auth); got != tt.want {
 			t.Errorf("%s: status %d, want %d", tt.name, got, tt.want)
 		}
-	}
-	if err := os.WriteFile(file, []byte("short\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := guardProfiles(page, file); err == nil {
-		t.Error("a short token: want an error")
 	}
 }

@@ -107,11 +107,14 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Admin != noAdmin && !settings.OnLoopback(cfg.Admin) {
-		if s.pages, err = guardProfiles(s.pages, cfg.AdminToken); err != nil {
-			return nil, err
-		}
+	token, err := admin.ReadToken(cfg.AdminToken)
+	if err != nil {
+		return nil, fmt.Errorf("--admin-token: %w", err)
 	}
+	if cfg.Admin != noAdmin && !settings.OnLoopback(cfg.Admin) {
+		s.pages = guardProfiles(s.pages, token)
+	}
+	s.pages = s.control(s.pages, token)
 	return s, nil
 }
 
@@ -233,9 +236,21 @@ func (s *server) snapshot() status.Snapshot {
 	}
 	snap.Gossip = []status.Node{}
 	for _, m := range s.cluster.Members() {
+		addLoad(snap.Workers, m)
 		snap.Gossip = append(snap.Gossip, status.Node{Name: m.Name, Boot: m.Boot, Address: m.Gossip, State: m.State.String(), Proxy: m.Proxy})
 	}
 	return snap
+}
+
+// addLoad shows how many sessions m has, at the workers' members that are m.
+func addLoad(workers []status.Worker, m cluster.Member) {
+	for _, w := range workers {
+		for i := range w.Members {
+			if is := &w.Members[i]; m.Load.Known && is.Route == m.Name && is.Boot == m.Boot {
+				is.Sessions, is.Copies, is.Lacking = int64(m.Load.Sessions), int64(m.Load.Copies), int64(m.Load.Lacking)
+			}
+		}
+	}
 }
 
 // ready returns why no request should come here: the proxy stops, or no worker has
@@ -257,11 +272,7 @@ func (s *server) ready() error {
 
 // guardProfiles lets only who knows the token see profiles, which tell more of
 // the process than a network should know. Without a token nobody does.
-func guardProfiles(next http.Handler, file string) (http.Handler, error) {
-	token, err := admin.ReadToken(file)
-	if err != nil {
-		return nil, fmt.Errorf("--admin-token: %w", err)
-	}
+func guardProfiles(next http.Handler, token admin.Token) http.Handler {
 	guarded := token.Require("profiles", next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/debug/") {
@@ -269,7 +280,7 @@ func guardProfiles(next http.Handler, file string) (http.Handler, error) {
 			return
 		}
 		next.ServeHTTP(w, r)
-	}), nil
+	})
 }
 
 // run is the command serve.

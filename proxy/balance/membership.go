@@ -122,6 +122,19 @@ func (b *Balancer) SetPhase(route string, p Phase) bool {
 	return true
 }
 
+// SetActivation changes what the operator wants of the member of the given route,
+// and reports whether there is such a member.
+func (b *Balancer) SetActivation(route string, a Activation) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.byRoute[route]
+	if m == nil {
+		return false
+	}
+	m.Activation = a
+	return true
+}
+
 // most returns the highest load value. b.mu must be held.
 func (b *Balancer) most() uint64 {
 	var most uint64

@@ -25,6 +25,8 @@ type (
 		ByGossip     bool           `json:"byGossip"`
 		LBFactor     int            `json:"lbfactor"`
 		Sessions     *int64         `json:"sessions,omitempty"`
+		Copies       int64          `json:"copies,omitempty"`
+		Lacking      int64          `json:"lackingCopy,omitempty"`
 		InFlight     int            `json:"inFlight"`
 		MaxInFlight  int            `json:"maxInFlight"`
 		Tunnels      int            `json:"tunnels"`
@@ -99,6 +101,7 @@ func memberDocument(worker string, m Member) memberJSON {
 		BytesWritten: m.BytesWritten,
 		RecoverIn:    m.RecoverIn.Seconds(),
 	}
+	doc.Copies, doc.Lacking = m.Copies, m.Lacking
 	if m.Sessions != Unknown {
 		doc.Sessions = &m.Sessions
 	}

@@ -77,6 +77,8 @@ type Member struct {
 	LBValue  uint64 // load value; the lowest is chosen next
 
 	Sessions    int64 // live sessions that it holds as primary; [Unknown] if it does not say
+	Copies      int64 // of sessions of others that it holds, if it says so
+	Lacking     int64 // sessions of which it has to find another holder, if it says so
 	InFlight    int
 	MaxInFlight int
 	Tunnels     int // those in flight that have become tunnels, such as WebSockets

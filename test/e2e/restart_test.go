@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -143,5 +145,72 @@ func TestRollingRestart(t *testing.T) { // SESS-39
 	t.Logf("%d requests that count and %d that look, %d faults", posts, gets, faults)
 	if posts < visitors*10 {
 		t.Errorf("%d requests: hardly a load", posts)
+	}
+}
+
+// ctl runs proxy ctl and returns its output and whether it went well.
+func (s *cluster) ctl(p *proxy, args ...string) (string, bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), stage.Patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, binaries.Proxy, append([]string{"ctl"}, append(args, "--admin", p.admin)...)...).CombinedOutput()
+	return string(out), err == nil
+}
+
+// TestCtl drains a node from the command line, and resumes it: all proxies send it
+// no new sessions meanwhile, and it has none left.
+func TestCtl(t *testing.T) { // SESS-39, D11
+	names := []string{"a", "b", "c"}
+	s := newCluster(t, names...)
+	token := s.file("admin.token", "a token that nobody guesses\n")
+	p := s.proxy(s.workers(names...), true, "--admin-token", token)
+	other := s.proxy(s.workers(names...), true)
+	idle := s.idlers(p, 60)
+	if out, ok := s.ctl(p, "drain", "a"); ok || !strings.Contains(out, "401") {
+		t.Fatalf("without the token: %q", out)
+	}
+	if out, ok := s.ctl(p, "drain", "x", "--admin-token", token); ok || !strings.Contains(out, `no member "x"`) {
+		t.Fatalf("of nobody: %q", out)
+	}
+	out, ok := s.ctl(p, "drain", "a", "--admin-token", token)
+	if !ok || !strings.Contains(out, "\n0 sessions and copies left\n") {
+		t.Fatalf("drain says %q, want that none is left", out)
+	}
+	for _, role := range []string{"primary", "secondary"} {
+		if n := metric(t, s.nodes["a"].admin, `understudy_sessions{role="`+role+`"}`); n != 0 {
+			t.Errorf("a is %s of %v sessions", role, n)
+		}
+	}
+	for range 30 {
+		for _, q := range []*proxy{p, other} {
+			if r := s.client(q.listen).Count(); r.Node == "a" {
+				t.Fatalf("a new session on the node that drains: %v", r)
+			}
+		}
+	}
+	for _, c := range idle {
+		if r := c.Count(); r.Node == "a" || r.Secondary == "a" {
+			t.Fatalf("an idle session: %v", r)
+		}
+		c.Close()
+	}
+	if out, ok := s.ctl(other, "members"); !ok || !strings.Contains(out, "draining") || strings.Count(out, "running") != 2 {
+		t.Errorf("members says\n%s", out)
+	}
+	if out, ok := s.ctl(p, "resume", "a", "--admin-token", token); !ok {
+		t.Fatalf("resume says %q", out)
+	}
+	s.ready("a")
+	stage.Wait(t, "a gets new sessions", func() bool { return s.client(other.listen).Count().Node == "a" })
+
+	// A proxy that does not gossip can disable a member for itself.
+	alone := s.proxy(s.workers(names...), false, "--admin-token", token)
+	if out, ok := s.ctl(alone, "drain", "b", "--admin-token", token); !ok || !strings.Contains(out, "on this proxy alone") {
+		t.Fatalf("without gossip: %q", out)
+	}
+	for range 20 {
+		if r := s.client(alone.listen).Count(); r.Node == "b" {
+			t.Fatalf("a new session on a member that is disabled: %v", r)
+		}
 	}
 }
