@@ -2,6 +2,8 @@ package proxy_test
 
 import (
 	"bufio"
+	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -10,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/understudy-lb/understudy/proxy"
 )
 
 // A tape is a member that writes down the bytes that it gets, and says the same to
@@ -209,8 +213,7 @@ func TestPeersRequests(t *testing.T) {
 }
 
 // TestPeersReplies is the table of peers.md 4C, and what a member that does not keep
-// to the rules does to the next request. C10 is in tunnel_test.go, C17 in
-// wire_test.go.
+// to the rules does to the next request. C17 is in wire_test.go.
 func TestPeersReplies(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	tests := []struct {
@@ -393,5 +396,44 @@ func TestFieldsInDisguise(t *testing.T) {
 		if len(heads) != 1 || heads[0] != want || text[0] != "hi" {
 			t.Errorf("the member got %q %q, want %q", heads, text, want)
 		}
+	})
+}
+
+// C19: what a member, or who sits between, says before the handshake of TLS is no
+// reply. Members are reached over TLS by [proxy.Config.Dial].
+func TestBytesBeforeTheHandshake(t *testing.T) {
+	o := taped()
+	o.config = func(c *proxy.Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			nc, err := dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return tls.Client(nc, &tls.Config{ServerName: "a.test", MinVersion: tls.VersionTLS12}), nil
+		}
+	}
+	one(t, o, func(t *testing.T, w *world) {
+		ln, err := w.net.Host(w.members["a"].ip).Listen("tcp", ":8080")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var done sync.WaitGroup
+		done.Go(func() {
+			for {
+				nc, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+				_, _ = io.Copy(io.Discard, nc)
+				_ = nc.Close()
+			}
+		})
+		if a := w.get("/", ""); a.status < 500 || strings.Contains(a.body, "evil") {
+			t.Errorf("GET = %d %q, want an error of our own", a.status, a.body)
+		}
+		_ = ln.Close()
+		done.Wait()
 	})
 }
