@@ -31,7 +31,7 @@ func (s *step) update(from Member, msg *Message) {
 		r.Expiry.Access = max(access, r.Expiry.Access)
 		m.reign, m.copied = Reign{}, true
 		m.acks = nil
-	case h.Above(&r.Header):
+	case h.Above(&r.Header), !msg.Full && h.Start == r.Start && h.Epoch.N == r.Epoch.N: // of changes alone the copies are not known
 		switch {
 		case !msg.Full:
 			reason = Behind

@@ -66,15 +66,17 @@ type Epoch struct {
 func (e Epoch) IsZero() bool { return e == Epoch{} }
 
 // A rank is what orders epochs, and so decides which record replaces which: how
-// much had been changed when the epoch began, then the counter, then the reign.
+// much had been changed when the epoch began, then the counter, then how many
+// copies there are (a member that is alone knows least), then the reign.
 // It must not decide whether a record is new enough for a cookie: that is
 // [Header.Descends]. A rank never changes, and what descends from an epoch has
 // a higher one, whatever its old primary does: a promotion raises the counter,
 // and the version never falls. How much was changed comes before the counter so
 // that after a partition changes count for more than what was done to the pair.
 type rank struct {
-	start uint64
-	epoch Epoch
+	start  uint64
+	epoch  Epoch
+	copies int
 }
 
 func (r rank) less(o rank) bool {
@@ -83,6 +85,8 @@ func (r rank) less(o rank) bool {
 		return r.start < o.start
 	case r.epoch.N != o.epoch.N:
 		return r.epoch.N < o.epoch.N
+	case r.copies != o.copies:
+		return r.copies < o.copies
 	}
 	return r.epoch.Reign.less(o.epoch.Reign)
 }
@@ -159,7 +163,7 @@ func (h *Header) Descends(e Epoch) bool {
 	return false // older than what is kept
 }
 
-func (h *Header) rank() rank { return rank{h.Start, h.Epoch} }
+func (h *Header) rank() rank { return rank{h.Start, h.Epoch, len(h.Copies)} }
 
 // Forked reports whether h and o are of two branches: neither descends from the
 // other. It reports false if what is kept of the lineages does not tell.

@@ -235,6 +235,29 @@ func TestChangesWin(t *testing.T) {
 	}
 }
 
+// TestAloneYields: of two branches in which nobody has changed anything, and with
+// equal counters, that of a member which was alone yields: so a request that has
+// waited in its socket does not win over what a client has seen since.
+func TestAloneYields(t *testing.T) {
+	for _, alone := range []string{"A", "B"} {
+		t.Run(alone, func(t *testing.T) {
+			s := newScript(t, 3)
+			if s.part("A B", alone+" C"); alone == "B" {
+				s.do(read, "A", s.c1) // first, so that B's is the later one
+				s.served(s.do(read, "B", s.c1), "B!NONE!2B")
+				s.served(s.do(read, "A", s.c1), "A!C!2A")
+			} else {
+				s.do(read, "A", s.c1)
+				s.served(s.do(read, "B", s.c1), "B!C!2B")
+			}
+			seen := s.jar
+			s.join("A B", alone+" C")
+			s.served(s.do(read, alone, seen), "")
+			s.lineage()
+		})
+	}
+}
+
 // TestCopyOfChangesIsKept: whoever holds a copy of the branch in which more was
 // changed keeps it when it meets the other, and leaves it to the primary.
 func TestCopyOfChangesIsKept(t *testing.T) {
@@ -509,7 +532,7 @@ func TestVectors(t *testing.T) {
 				s.t.Fatalf("C has not just stepped down: %s", s.state())
 			}
 			s.kill("B")
-			s.served(s.do(write, "A", s.c1), "A!NONE!3A")
+			s.served(s.do(write, "A", s.c1), "A!NONE!4A") // B began 3B when it met C (35)
 			s.finish(w1)
 			s.settle()
 		},
@@ -578,6 +601,9 @@ func TestVectors(t *testing.T) {
 			s.pass("A", "C") // the Grant; the Ack stays
 			s.expire("A", "B")
 			s.served(s.do(write, "B", s.c1), "B!NONE!2B")
+			more := s.slow("B", s.jar) // more than C has (35), and not what w1 changes (34)
+			more.plain = true
+			s.finish(more)
 			s.alone = false
 			s.join("B C")
 			if r := s.holds("C"); !r.Descends(Epoch{N: 2, Reign: Reign{2, 1}}) {

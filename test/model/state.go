@@ -177,6 +177,9 @@ func newer(a, b *Rec) bool {
 	if opt.Start && a.Start != b.Start {
 		return a.Start > b.Start
 	}
+	if ca, cb := pop(a.Copies), pop(b.Copies); opt.Start && a.N == b.N && a.Lin[a.N] != b.Lin[b.N] && ca != cb {
+		return ca > cb
+	}
 	if a.N != b.N || a.Lin[a.N] != b.Lin[b.N] {
 		return epochLess(b.N, b.Lin[b.N], a.N, a.Lin[a.N])
 	}
