@@ -321,6 +321,12 @@ var requestDifferences = []difference{{
 
 // replyDifferences are those of replies alone.
 var replyDifferences = []difference{{
+	name:    "Trailer of a body that is not sent",
+	why:     "net/http takes the line away together with the coding; ours is the head as it was sent, and package proxy drops the line",
+	what:    "lines",
+	about:   about(`(?i)\ntransfer-encoding *:.*\ntrailer *:|\ntrailer *:.*\ntransfer-encoding *:`),
+	example: "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n",
+}, {
 	name:    "status line that is none",
 	why:     "RFC 9112 section 4: one blank, HTTP/1.0 or 1.1; net/http takes several blanks, and any version",
 	ours:    errStatusLine,
