@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/understudy-lb/understudy/session/peer"
 )
 
 // TestOperator starts a node and does what an operator may: see how much it holds,
@@ -92,5 +94,30 @@ func TestOperator(t *testing.T) {
 	}
 	if s := n.sessions.Stats(); s.Primary != 0 || s.Tombstones != 1 {
 		t.Errorf("%d sessions and %d tombstones are left, want 0 and 1", s.Primary, s.Tombstones)
+	}
+}
+
+// TestDegraded: what /healthz says of each state of replication (TC-9b).
+func TestDegraded(t *testing.T) {
+	status := func(name string, s peer.State) peer.Status {
+		return peer.Status{Member: peer.Member{ID: peer.ID{Name: name, Boot: 1}}, State: s}
+	}
+	tests := []struct {
+		name  string
+		peers []peer.Status
+		want  string
+	}{
+		{"all there", []peer.Status{status("b", peer.Up), status("c", peer.Up)}, ""},
+		{"one died", []peer.Status{status("b", peer.Gone), status("c", peer.Up)}, ""},
+		{"one is silent", []peer.Status{status("b", peer.Unreachable), status("c", peer.Up)}, "not connected with b"},
+		{"one has not compared yet", []peer.Status{status("b", peer.Up), status("c", peer.Comparing)}, "not connected with c"},
+		{"cut off", []peer.Status{status("b", peer.Unreachable), status("c", peer.Dialling)}, "not connected with b, c; sessions have no copies"},
+		{"the last one", []peer.Status{status("b", peer.Gone)}, "no other node is there; sessions have no copies"},
+		{"alone", nil, "no other node is there; sessions have no copies"},
+	}
+	for _, tt := range tests {
+		if got := degraded(tt.peers); got != tt.want {
+			t.Errorf("%s: degraded = %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }

@@ -49,7 +49,7 @@ type basket struct {
 type app struct {
 	name     string
 	members  func() []cluster.Member
-	ready    func() error
+	health   health
 	stop     <-chan struct{} // closed when the node stops: ends /stuck
 	log      zerolog.Logger
 	rollback bool // what a request has changed whose handler panics
@@ -383,18 +383,6 @@ func (a *app) status(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(code)
-}
-
-func (a *app) healthz(w http.ResponseWriter, _ *http.Request) {
-	fmt.Fprintln(w, "ok") //nolint:errcheck // nobody to tell
-}
-
-func (a *app) readyz(w http.ResponseWriter, _ *http.Request) {
-	if err := a.ready(); err != nil {
-		a.fail(w, http.StatusServiceUnavailable, err)
-		return
-	}
-	fmt.Fprintln(w, "ready") //nolint:errcheck // nobody to tell
 }
 
 // number returns the query parameter name, which is from 0 to most.

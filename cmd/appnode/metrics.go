@@ -81,13 +81,18 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	count("replication_garbage_total", "Connections and messages on the replication port that were no replication.",
 		s.Garbage+s.Peer.Garbage+s.Peer.Refused)
 
-	up := 0
-	for _, p := range c.sessions.Peers() {
+	up, worse := 0, 0
+	peers := c.sessions.Peers()
+	for _, p := range peers {
 		if p.State == peer.Up {
 			up++
 		}
 	}
+	if degraded(peers) != "" {
+		worse = 1
+	}
 	gauge("peers_up", "Other nodes that are connected and have compared sessions with this one.", up)
+	gauge("replication_degraded", "1 while this node is not connected with one that may live, or with none at all; /healthz says with whom.", worse)
 	g := c.members.Stats()
 	gauge("members", "Living members, this one included.", len(c.members.Members()))
 	count("gossip_garbage_total", "Packets and streams on the gossip port that were no gossip.", g.Packets+g.Streams+g.Garbage)

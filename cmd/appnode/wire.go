@@ -139,7 +139,7 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 		return nil, err
 	}
 
-	a := &app{name: cfg.Name, members: n.cluster.Members, ready: n.sessions.Ready, stop: n.stopping, log: n.log, rollback: cfg.Rollback}
+	a := &app{name: cfg.Name, members: n.cluster.Members, health: health{n.sessions.Ready, n.sessions.Peers}, stop: n.stopping, log: n.log, rollback: cfg.Rollback}
 	pages, err := a.routes()
 	if err != nil {
 		return nil, errors.Join(err, n.sessions.Close(context.WithoutCancel(ctx)))
@@ -147,8 +147,8 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 	// Health is answered outside the sessions: a node that is not ready yet
 	// must be able to say so.
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", a.healthz)
-	mux.HandleFunc("GET /readyz", a.readyz)
+	mux.HandleFunc("GET /healthz", a.health.healthz)
+	mux.HandleFunc("GET /readyz", a.health.readyz)
 	mux.Handle("/", n.sessions.Handler(pages))
 	n.handler = n.closing(mux)
 	n.adminMux = n.adminRoutes(a)
@@ -179,8 +179,8 @@ func everyAddress(host string) bool {
 
 func (n *node) adminRoutes(a *app) http.Handler {
 	r := chi.NewRouter()
-	r.Get("/healthz", a.healthz)
-	r.Get("/readyz", a.readyz)
+	r.Get("/healthz", a.health.healthz)
+	r.Get("/readyz", a.health.readyz)
 	r.Get("/api/sessions", n.listSessions)
 	r.Method(http.MethodPost, "/api/sessions/end", n.token.Change(http.HandlerFunc(n.endSession)))
 	r.Handle("/metrics", promhttp.HandlerFor(newMetrics(n.sessions, n.cluster), promhttp.HandlerOpts{}))

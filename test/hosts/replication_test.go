@@ -89,7 +89,7 @@ func TestInterconnect(t *testing.T) {
 
 // TestInterconnectHeals is TC-9's repair: afterwards all nodes hold the same
 // again, each session twice (G6), and TC-9b: while the cable was cut every
-// other node said whom it had lost.
+// node said whom it had lost, in its log and to whoever asked how it is.
 func TestInterconnectHeals(t *testing.T) {
 	t.Parallel()
 	s := setting{nodes: []string{"a", "b", "c"}, gossip: true}
@@ -107,10 +107,16 @@ func TestInterconnectHeals(t *testing.T) {
 		c.connected(name, 1)
 	}
 	c.connected("a", 0)
+	c.says("a", "degraded: not connected with b, c; sessions have no copies", 1)
+	c.says("b", "degraded: not connected with a", 1)
+	c.says("c", "degraded: not connected with a", 1)
 	crowd.moving(t, stage.Patience, cut)
 	c.heal()
 	healed := time.Now()
 	c.settled("a", "b", "c")
+	for _, name := range s.nodes {
+		c.says(name, "ok", 0)
+	}
 	saw(t, "all connected %v after the repair", time.Since(healed).Round(time.Millisecond))
 	crowd.moving(t, stage.Patience, healed)
 	logs := crowd.stop(t)
@@ -119,6 +125,16 @@ func TestInterconnectHeals(t *testing.T) {
 	unflagged(t, logs)
 	c.whole(sessions)
 	saw(t, "each session has its two holders %v after the repair", time.Since(healed).Round(time.Millisecond))
+}
+
+// says waits until a node answers with this when it is asked how it is, and its
+// metrics with that.
+func (c *cluster) says(name, want string, degraded float64) {
+	c.t.Helper()
+	stage.Wait(c.t, fmt.Sprintf("node %s says %q, and %v in its metrics", name, want, degraded), func() bool {
+		page, err := stage.Page(c.t.Context(), adminPage+"/healthz", c.nodes[name].dial)
+		return err == nil && page == want+"\n" && c.metric(name, "understudy_replication_degraded") == degraded
+	})
 }
 
 // whole waits until so many sessions have one primary and one secondary each.
