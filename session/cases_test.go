@@ -22,6 +22,9 @@ func TestNegativeSettings(t *testing.T) {
 			"FirstIdleTimeout": {FirstIdleTimeout: -time.Second},
 			"JoinTimeout":      {JoinTimeout: -time.Second},
 			"MaxBytes":         {MaxBytes: -1},
+			"Mode":             {Mode: modes},
+			"Pool":             {Pool: -1},
+			"QueueLimit":       {QueueLimit: -1},
 		} {
 			cfg.Cluster, cfg.Codec, cfg.Listener = m.cluster, m.cookies, refusing{}
 			if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "Config."+name) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -29,6 +30,10 @@ const (
 	DefaultBuffer      = 8192           // SESS-9
 	DefaultMaxBytes    = 12 << 20       // one frame to a peer carries a whole session
 	DefaultAckTimeout  = 500 * time.Millisecond
+
+	DefaultPool       = 25     // TC-M3
+	DefaultCompress   = 4096   // bytes
+	DefaultQueueLimit = 65_536 // sessions; some hundred bytes each
 
 	DefaultExclusiveWait = 10 * time.Second
 	DefaultMaxSessions   = 1_000_000
@@ -131,6 +136,44 @@ type Config struct {
 	// the connection to it is broken (C4). All members need the same. If zero,
 	// it is 500 ms.
 	AckTimeout time.Duration
+
+	// Mode says what a reply waits for. The zero value is [Synchronous]. A member
+	// of another mode makes the sessions that it takes over its own mode's only
+	// when their pair changes next.
+	Mode Mode
+
+	// NoAck has the replies of [Synchronous] and [Pooled] not wait for the
+	// acknowledgements (waitForAck=false, TC-M5). The asynchronous modes never
+	// wait for them.
+	NoAck bool
+
+	// Pool is how many replies may wait for their secondaries at a time in
+	// [Pooled]. If zero, it is 25.
+	Pool int
+
+	// QueueLimit is how many sessions may wait to be sent in the asynchronous
+	// modes. Beyond it replies wait as in [Synchronous]. If zero, it is 65,536.
+	QueueLimit int
+
+	// CompressFrom is from how many bytes on a session that is sent as a whole is
+	// compressed, up to 2 MiB and if it becomes an eighth smaller. Changes are
+	// not. If zero, it is 4096; nothing is compressed if negative.
+	CompressFrom int
+
+	// WireVersion is the highest version of what members say to each other that
+	// this one speaks, for an upgrade in which the new version is to be tried
+	// later than the program. Whatever it is, two members speak the highest that
+	// both know, and each program knows the one before its own. If zero, it is
+	// [peer.MaxVersion]; at least [peer.MinVersion].
+	WireVersion uint8
+
+	// RequireReplica refuses what would change a session while no other member
+	// can hold its copy, rather than acknowledge what this member alone has:
+	// requests whose method is not safe before their handler runs, so that the
+	// next member is tried (D8); and [Key.Set] in all others, with
+	// [ErrNoReplica]. If the last copy is lost while a reply waits, it becomes
+	// a 503. Without it such replies are counted (Stats.Unprotected).
+	RequireReplica bool
 
 	// JoinTimeout is how long a member that sees no other one waits for one
 	// before it is ready. Set it if others are to be there: before a member
@@ -262,6 +305,11 @@ func (c Config) withDefaults() (Config, error) {
 	set(&c.SweepInterval, DefaultSweep)
 	set(&c.ExclusiveWait, DefaultExclusiveWait)
 	set(&c.AckTimeout, DefaultAckTimeout)
+	set(&c.Pool, DefaultPool)
+	if set(&c.CompressFrom, DefaultCompress); c.CompressFrom < 0 {
+		c.CompressFrom = math.MaxInt
+	}
+	set(&c.QueueLimit, DefaultQueueLimit)
 	set(&c.RestoreRate, DefaultRestoreRate)
 	set(&c.RestoreBytes, DefaultRestoreBytes)
 	set(&c.Buffer, DefaultBuffer)
@@ -292,6 +340,10 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("session: Config.RestoreRate is %d and Config.RestoreBytes %d, want positive numbers", c.RestoreRate, c.RestoreBytes)
 	case c.Secondaries > MaxSecondaries:
 		return c, fmt.Errorf("session: Config.Secondaries is %d, want at most %d, or -1 for all", c.Secondaries, MaxSecondaries)
+	case c.Mode >= modes:
+		return c, fmt.Errorf("session: Config.Mode is %v, want one of %q", c.Mode, modeNames)
+	case c.Pool < 0 || c.QueueLimit < 0:
+		return c, fmt.Errorf("session: Config.Pool is %d and Config.QueueLimit %d, want positive numbers", c.Pool, c.QueueLimit)
 	case c.Placement > Ring:
 		return c, fmt.Errorf("session: Config.Placement is %d, want Hash or Ring", c.Placement)
 	}

@@ -117,7 +117,7 @@ func (m *Manager) nudge() {
 		defer e.mu.Unlock()
 		if e.role == secondary && !e.machine.Busy() {
 			if l := m.links.find(e.machine.Record().Primary); l != nil {
-				l.send(owner.Compare, m.compare(e))
+				l.send(owner.Compare, m.compare(e, l.version()))
 			}
 		}
 		return true

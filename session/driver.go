@@ -188,22 +188,36 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 	}
 }
 
-// send queues one message. e.mu must be held.
+// send sends one message, or has it wait in the queue of an asynchronous mode.
+// e.mu must be held.
 func (m *Manager) send(e *entry, a *owner.Action, in *inbound) {
-	a.Message.Expiry = m.relative(a.Message.Expiry)
-	data := appendMessage(nil, e.id, &a.Message)
-	if in != nil && in.kind == peer.Ask && !in.answered && memberOf(in.conn.ID()) == a.To &&
-		(a.Message.Kind == owner.Ack || a.Message.Kind == owner.Refused) {
-		in.answered = true
-		_ = in.conn.Answer(in.number, data) // an error is the end of that connection
-		return
-	}
-	m.stats.count(a.Message.Kind)
-	m.stats.sent.Add(uint64(len(data)))
-	if l := m.links.find(a.To); l != nil {
-		l.send(a.Message.Kind, data)
+	if m.queue == nil || !m.enqueue(e, a.To, &a.Message, in) {
+		m.transmit(e.id, a.To, &a.Message, in)
 	}
 }
+
+// transmit puts one message on the connection to a member. The entry's mu must be
+// held.
+func (m *Manager) transmit(id string, to owner.Member, msg *owner.Message, in *inbound) {
+	msg.Expiry = m.relative(msg.Expiry)
+	if in != nil && in.kind == peer.Ask && !in.answered && memberOf(in.conn.ID()) == to &&
+		(msg.Kind == owner.Ack || msg.Kind == owner.Refused) {
+		in.answered = true
+		_ = in.conn.Answer(in.number, m.format(in.conn.Version()).append(nil, id, msg)) // an error is the end of that connection
+		return
+	}
+	m.stats.count(msg.Kind)
+	l := m.links.find(to)
+	if l == nil {
+		return
+	}
+	data := m.format(l.version()).append(nil, id, msg)
+	m.stats.sent.Add(uint64(len(data)))
+	l.send(msg.Kind, data)
+}
+
+// format is how messages are written to a member that speaks that version.
+func (m *Manager) format(version uint8) format { return format{version, m.packFrom} }
 
 // changed sends the new header to members that this one is comparing with: the
 // series may have passed this session already. e.mu must be held.
@@ -214,7 +228,7 @@ func (m *Manager) changed(e *entry) {
 	}
 	for _, l := range m.links.snapshot() {
 		if c := l.comparing(); c != nil {
-			_ = c.Header(m.compare(e)) // an error is the end of that connection
+			_ = c.Header(m.compare(e, c.Version())) // an error is the end of that connection
 		}
 	}
 }
@@ -347,7 +361,8 @@ type counters struct {
 	created, ended, expired, lost, flagged, conflicts   atomic.Uint64
 	late, unprotected, flushes, updates, takes, grants  atomic.Uint64
 	strikes, notExecuted, failed, forged, garbage, sent atomic.Uint64
-	tooMany, noRoom                                     atomic.Uint64
+	tooMany, noRoom, noReplica                          atomic.Uint64
+	queueFull, poolWaits, coalesced, batches, skipped   atomic.Uint64
 }
 
 func (c *counters) count(k owner.MessageKind) {

@@ -15,12 +15,18 @@ import (
 // bubble runs test on a farm of these members in a synctest bubble.
 func bubble(t *testing.T, cfg Config, names string, test func(t *testing.T, f *farm)) {
 	t.Helper()
+	bubbleOf(t, cfg, nil, names, test)
+}
+
+// bubbleOf is bubble with members that have settings of their own.
+func bubbleOf(t *testing.T, cfg Config, own func(name string, cfg *Config), names string, test func(t *testing.T, f *farm)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var all []string
 		for _, r := range names {
 			all = append(all, string(r))
 		}
-		f := newFarm(t, cfg, all...)
+		f := newFarmOf(t, cfg, own, all...)
 		defer f.close()
 		test(t, f)
 	})

@@ -33,7 +33,7 @@ func (s *Session) create(changes owner.Changes) (applied bool, err error) {
 	}
 	e, c, joined, err := m.reborn.make(m, lost, changes)
 	if err != nil {
-		s.tooMany = true
+		s.denied = err
 		return false, err
 	}
 	if joined {
@@ -56,7 +56,7 @@ func (s *Session) create(changes owner.Changes) (applied bool, err error) {
 		if !a.handle {
 			m.table.drop(e)
 			if e, c, err = m.bear(changes); err != nil {
-				s.tooMany = true
+				s.denied = err
 				return false, err
 			}
 			joined = false
@@ -82,6 +82,10 @@ func (s *Session) create(changes owner.Changes) (applied bool, err error) {
 
 // bear makes a new session, unless there are too many. The entry is held.
 func (m *Manager) bear(changes owner.Changes) (*entry, *call, error) {
+	if m.alone() {
+		m.stats.noReplica.Add(1)
+		return nil, nil, ErrNoReplica
+	}
 	m.births.Lock()
 	defer m.births.Unlock()
 	if m.full() {
@@ -211,6 +215,14 @@ func (m *Manager) settle(ctx context.Context, s *Session, last bool) error {
 	if c == nil {
 		return nil
 	}
+	end, err := m.turnInPool(ctx)
+	if err != nil {
+		if last {
+			m.giveUp(s)
+		}
+		return err
+	}
+	defer end()
 	if out { // an earlier Flush was given up by its caller
 		if err := m.await(ctx, s, e, c); err != nil && !last {
 			return err
@@ -231,7 +243,7 @@ func (m *Manager) settle(ctx context.Context, s *Session, last bool) error {
 		s.mu.Unlock()
 	}
 	s.mu.Lock()
-	ev := owner.Event{Kind: owner.Flush, Op: &c.op, Changes: s.pending(), Expiry: owner.Expiry{Access: m.clock(), Idle: s.idle.Milliseconds()}}
+	ev := owner.Event{Kind: owner.Flush, Op: &c.op, Loose: m.loose(e), Changes: s.pending(), Expiry: owner.Expiry{Access: m.clock(), Idle: s.idle.Milliseconds()}}
 	if last || s.ended {
 		ev.Kind, ev.Invalidate = owner.Return, s.ended
 		s.call = nil
@@ -241,7 +253,13 @@ func (m *Manager) settle(ctx context.Context, s *Session, last bool) error {
 	s.mu.Unlock()
 	changes := ev.Changes
 	refused := m.submit(e, s, &ev)
-	err := cmp.Or(m.await(ctx, s, e, c), refused)
+	err = cmp.Or(m.await(ctx, s, e, c), refused)
+	if err == nil {
+		err = m.unprotected(s, len(changes) > 0)
+	}
+	if err == nil && ev.Loose && m.queue == nil {
+		m.handOver(ctx, e)
+	}
 	switch {
 	case last:
 	case err == nil:
@@ -322,8 +340,8 @@ func (s *Session) restore(changes owner.Changes) {
 }
 
 // submit gives the session an event of s, or of nobody. If the session would
-// become too large with its changes, or s has lost its turn, the event comes
-// without them, and submit says so.
+// become too large with its changes, s has lost its turn, or nobody can hold the
+// copy that there has to be, the event comes without them, and submit says so.
 func (m *Manager) submit(e *entry, s *Session, ev *owner.Event) error {
 	m.stats.flushes.Add(1)
 	e.mu.Lock()
@@ -334,6 +352,12 @@ func (m *Manager) submit(e *entry, s *Session, ev *owner.Event) error {
 		m.stats.failed.Add(1)
 		m.log.Warn().Str("session", HashID(e.id)).Msg("exclusive request was too slow")
 		return errRevoked
+	}
+	if s != nil && len(ev.Changes) > 0 && m.alone() {
+		ev.Changes = nil
+		m.step(e, ev, nil)
+		m.stats.noReplica.Add(1)
+		return ErrNoReplica
 	}
 	fits := m.fits(e, ev.Changes)
 	if !fits {
@@ -486,7 +510,7 @@ func (m *Manager) rotate(ctx context.Context, s *Session) error {
 	e.next = EventRenewed
 	m.step(e, &owner.Event{Kind: owner.Create, Op: &c.op, Changes: all, Expiry: x}, nil)
 	m.events.tell(Event{Kind: EventRenewed, ID: id, Old: old.id, Version: 1})
-	m.step(e, &owner.Event{Kind: owner.Flush, Op: &c.op, Expiry: owner.Expiry{Access: x.Access}}, nil)
+	m.step(e, &owner.Event{Kind: owner.Flush, Op: &c.op, Loose: m.loose(e), Expiry: owner.Expiry{Access: x.Access}}, nil)
 	e.mu.Unlock()
 	a := m.wait(c)
 	if a.Outcome != owner.Served {

@@ -133,6 +133,7 @@ type farm struct {
 	down  map[string]bool
 	boots uint32
 	cfg   Config // what all of them have
+	own   func(name string, cfg *Config)
 	app   http.Handler
 	skew  map[string]time.Duration // of the members' clocks
 }
@@ -159,6 +160,12 @@ type node struct {
 // address. It returns when all are ready.
 func newFarm(t *testing.T, cfg Config, names ...string) *farm {
 	t.Helper()
+	return newFarmOf(t, cfg, nil, names...)
+}
+
+// newFarmOf is newFarm with members that have settings of their own.
+func newFarmOf(t *testing.T, cfg Config, own func(name string, cfg *Config), names ...string) *farm {
+	t.Helper()
 	codec, err := cookie.New(cookie.Config{Keys: [][]byte{bytes.Repeat([]byte{7}, 32)}})
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +173,7 @@ func newFarm(t *testing.T, cfg Config, names ...string) *farm {
 	if cfg.SweepInterval == 0 {
 		cfg.SweepInterval = time.Second
 	}
-	f := &farm{t: t, net: pipenet.New(), dir: newDirectory(), codec: codec, nodes: map[string]*node{}, down: map[string]bool{}, cfg: cfg}
+	f := &farm{t: t, net: pipenet.New(), dir: newDirectory(), codec: codec, nodes: map[string]*node{}, down: map[string]bool{}, cfg: cfg, own: own}
 	f.app = http.HandlerFunc(demo)
 	for _, name := range names {
 		f.start(name)
@@ -191,6 +198,9 @@ func (f *farm) start(name string) *node {
 	}
 	f.dir.join(n.self)
 	cfg := f.cfg
+	if f.own != nil {
+		f.own(name, &cfg)
+	}
 	cfg.Cluster, cfg.Codec, cfg.Listener = &seat{f.dir, n.self}, f.codec, ln
 	cfg.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return n.host.Dial(ctx, "tcp", addr) }
 	cfg.Now = func() time.Time { return time.Now().Add(f.skew[name]) }

@@ -30,6 +30,10 @@ type link struct {
 	id   owner.Member
 	gone atomic.Bool // proven (C5)
 
+	// spoken is the wire version of the last connection, 0 before the first. It
+	// is that of all of them: a boot is one program.
+	spoken atomic.Uint32
+
 	mu       sync.Mutex // guards what follows; a leaf but for the queue of conn; never held across I/O
 	conn     *peer.Conn // nil while there is none
 	up       bool       // conn is up: both have compared
@@ -98,6 +102,27 @@ func (l *link) isUp() (up, leased bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.up, l.up && l.conn.Leased()
+}
+
+// version is the wire version in which p is spoken to.
+func (l *link) version() uint8 { return uint8(l.spoken.Load()) }
+
+// raised reports whether the connection is up.
+func (l *link) raised() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.up
+}
+
+// conn returns the connection with p, up or not, or nil.
+func (ls *links) conn(p owner.Member) *peer.Conn {
+	l := ls.find(p)
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn
 }
 
 // connected reports whether there is a connection, up or not.
@@ -173,6 +198,7 @@ func (p peers) Open(c *peer.Conn) func() error {
 	m := p.m
 	l := m.links.get(memberOf(c.ID()))
 	l.gone.Store(false)
+	l.spoken.Store(uint32(c.Version()))
 	l.mu.Lock()
 	l.conn, l.up, l.held, l.since, l.told, l.toldGone = c, false, nil, 0, false, false
 	met, era := l.met, l.era
@@ -212,7 +238,7 @@ func (m *Manager) series(c *peer.Conn, p owner.Member, met int64, era uint64) er
 			concerns = e.buried >= met
 		}
 		if concerns || e.role != nothing && e.era >= era {
-			err = c.Header(m.compare(e))
+			err = c.Header(m.compare(e, c.Version()))
 		}
 		e.mu.Unlock()
 		if err == nil {
@@ -224,18 +250,28 @@ func (m *Manager) series(c *peer.Conn, p owner.Member, met int64, era uint64) er
 }
 
 // compare returns the header of what is held as a message. e.mu must be held.
-func (m *Manager) compare(e *entry) []byte {
+func (m *Manager) compare(e *entry, version uint8) []byte {
 	r := e.machine.Record()
-	return appendMessage(nil, e.id, &owner.Message{Kind: owner.Compare, Header: r.Header, Expiry: m.relative(r.Expiry)})
+	return m.format(version).append(nil, e.id, &owner.Message{Kind: owner.Compare, Header: r.Header, Expiry: m.relative(r.Expiry)})
 }
 
 // Frame implements [peer.Handler].
 func (p peers) Frame(c *peer.Conn, f peer.Frame) {
 	m := p.m
+	if f.Kind == peer.Answer && m.queue != nil {
+		defer m.queue.heard()
+	}
 	if f.Kind == peer.Answer && len(f.Data) == 0 {
 		return
 	}
-	id, msg, err := parseMessage(f.Data)
+	id, msg, err := parseMessage(f.Data, c.Version())
+	if errors.Is(err, errKind) {
+		m.stats.skipped.Add(1)
+		if f.Kind == peer.Ask {
+			_ = c.Answer(f.Number, nil) // as below
+		}
+		return
+	}
 	if err == nil && (f.Kind == peer.Header) != (msg.Kind == owner.Compare) {
 		err = fmt.Errorf("%w: message of kind %d in a frame of kind %d", ErrWire, msg.Kind, f.Kind)
 	}
@@ -290,6 +326,9 @@ func (p peers) Up(c *peer.Conn) {
 	l.held = nil
 	l.mu.Unlock()
 	m.comparing.Add(-1)
+	if m.queue != nil {
+		m.queue.wake()
+	}
 	m.announce(owner.PeerUp, l.id)
 	m.restorer.look()
 	m.wake()
@@ -320,6 +359,9 @@ func (p peers) Down(c *peer.Conn, err error) {
 	}
 	l.conn, l.up, l.held, l.since = nil, false, nil, max(1, m.uptime())
 	l.mu.Unlock()
+	if m.queue != nil {
+		m.queue.forget(l.id)
+	}
 	m.announce(owner.PeerDown, l.id)
 	m.restorer.forget()
 	m.wake()

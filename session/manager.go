@@ -55,6 +55,11 @@ type Manager struct {
 	rollback       bool // on a panic
 	exclusive      bool
 	exclusiveWait  time.Duration
+	noAck          bool // replies do not wait for acknowledgements
+	requireReplica bool
+	pool           chan struct{} // of Pooled, a token for each reply that waits; else nil
+	packFrom       int           // bytes
+	queue          *queue        // of the asynchronous modes, else nil
 	now            func() time.Time
 	log            zerolog.Logger
 
@@ -130,28 +135,41 @@ func New(cfg Config) (*Manager, error) {
 			SameSite: cfg.SameSite, Partitioned: cfg.Partitioned,
 		},
 		exclusive: cfg.Exclusive, exclusiveWait: cfg.ExclusiveWait,
+		noAck: cfg.NoAck, requireReplica: cfg.RequireReplica, packFrom: cfg.CompressFrom,
 		rollback: cfg.RollbackOnPanic, events: newEvents(cfg.OnEvent, cfg.OnConflict),
 		limits: newLimits(&cfg), firstIdle: cfg.FirstIdleTimeout,
 		ackTimeout: cfg.AckTimeout, reignBoot: reignBoot(self),
-		start: time.Now(), table: newTable(cfg.Secondaries), links: newLinks(), timers: newTimers(), closed: make(chan struct{}), told: make(chan struct{}), listed: map[peer.ID]listing{},
+		start: time.Now(), table: newTable(cfg.Secondaries, cfg.NoAck || cfg.Mode.queued()), links: newLinks(), timers: newTimers(), closed: make(chan struct{}), told: make(chan struct{}), listed: map[peer.ID]listing{},
 		works:     sync.Pool{New: func() any { return new(work) }},
 		scratches: sync.Pool{New: func() any { return new(cookie.Scratch) }},
 		bodies:    sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }},
 		waiting:   "it has just begun",
 	}
+	switch cfg.Mode {
+	case Asynchronous:
+		m.queue = newQueue(cfg.QueueLimit, 0)
+	case FastAsyncQueue:
+		m.queue = newQueue(cfg.QueueLimit, batchPause)
+	case Pooled:
+		m.pool = make(chan struct{}, cfg.Pool)
+	case Synchronous, modes:
+	}
 	m.leaving.Store(&map[owner.Member]bool{})
 	m.restorer = newRestorer(m, cfg.RestoreRate, cfg.RestoreBytes)
 	m.set, err = peer.New(peer.Config{
 		Self: peerID(m.self), Listener: cfg.Listener, Dial: cfg.Dial, Keys: cfg.Keys, Handler: peers{m},
-		AckTimeout: cfg.AckTimeout, MaxFrame: maxFrame, MaxQueue: maxQueue, Log: cfg.Log,
+		MaxVersion: cfg.WireVersion, AckTimeout: cfg.AckTimeout, MaxFrame: maxFrame, MaxQueue: maxQueue, Log: cfg.Log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("session: Config.Listener, Config.Keys: %w", err)
+		return nil, fmt.Errorf("session: Config.Listener, Config.Keys, Config.WireVersion: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
 	m.running.Go(func() { m.run(ctx) })
 	m.running.Go(func() { m.restorer.run(ctx) })
+	if m.queue != nil {
+		m.running.Go(func() { m.queue.run(ctx, m) })
+	}
 	m.telling.Go(func() { m.events.run(m.told) })
 	return m, nil
 }
@@ -197,6 +215,9 @@ func (m *Manager) Close(ctx context.Context) error {
 	case <-m.idle:
 	case <-ctx.Done():
 		err = fmt.Errorf("session: close: requests are under way: %w", ctx.Err())
+	}
+	if m.queue != nil {
+		m.queue.empty(ctx, m)
 	}
 	m.closing.Do(func() { close(m.closed) })
 	m.stop()
@@ -247,18 +268,28 @@ type Stats struct {
 	// last second.
 	RestoreRate int
 
-	Created     uint64 // sessions made here
-	TooMany     uint64 // sessions that were not made, because this member has too many
-	NoRoom      uint64 // copies that were not taken, likewise
-	Ended       uint64 // requests whose session had been invalidated, or was by them
-	Expired     uint64 // sessions found to be over here
-	Lost        uint64 // requests whose session nobody holds
-	Flagged     uint64 // requests that went on with a state that does not descend from what the client had seen
-	Conflicts   uint64 // sessions of which accepted changes were lost at a heal (G4)
-	Late        uint64 // requests that failed because others had changed the same keys since
+	Created   uint64 // sessions made here
+	TooMany   uint64 // sessions that were not made, because this member has too many
+	NoRoom    uint64 // copies that were not taken, likewise
+	Ended     uint64 // requests whose session had been invalidated, or was by them
+	Expired   uint64 // sessions found to be over here
+	Lost      uint64 // requests whose session nobody holds
+	Flagged   uint64 // requests that went on with a state that does not descend from what the client had seen
+	Conflicts uint64 // sessions of which accepted changes were lost at a heal (G4)
+	Late      uint64 // requests that failed because others had changed the same keys since
+	NoReplica uint64 // requests refused, or sessions not made or changed, for want of a member to hold the copy (Config.RequireReplica)
+
+	Queued    int           // sessions that wait to be sent (Asynchronous, FastAsyncQueue), for each secondary
+	QueueLag  time.Duration // how long the oldest of them has waited
+	QueueFull uint64        // replies that waited for their secondaries because the queue was full (H22)
+	Coalesced uint64        // changes that became one message with those that waited before them
+	Batches   uint64        // times that the queue was emptied, or as much of it as the members take
+	PoolWaits uint64        // replies that waited for their turn (Pooled)
+
 	Unprotected uint64 // replies acknowledged by no other member
 	Flushes     uint64 // times that changes or a reply waited for acknowledgement
 	Updates     uint64 // records and changes sent to copies
+	Sent        uint64 // bytes of all that was sent about sessions, without frames and TLS (SESS-7)
 	Takes       uint64 // sessions asked for
 	Grants      uint64 // sessions given away
 	Strikes     uint64 // copies given up by the primary
@@ -267,6 +298,7 @@ type Stats struct {
 	Failed      uint64 // replies that could not be acknowledged
 	Forged      uint64 // references that looked signed and did not verify
 	Garbage     uint64 // messages that made no sense
+	Skipped     uint64 // messages that only later programs know, and this one can do without
 	Unheard     uint64 // events that were dropped, because Config.OnEvent or OnConflict did not keep up
 
 	Peer peer.Stats // of the connections to other members
@@ -275,15 +307,18 @@ type Stats struct {
 // Stats returns the counts. They are read one after the other.
 func (m *Manager) Stats() Stats {
 	c := &m.stats
+	queued, lag := m.queue.lag()
 	return Stats{
+		NoReplica: c.noReplica.Load(), Queued: queued, QueueLag: lag, QueueFull: c.queueFull.Load(), Coalesced: c.coalesced.Load(),
+		Batches: c.batches.Load(), PoolWaits: c.poolWaits.Load(),
 		Primary: int(c.roles[primary].Load()), Secondary: int(c.roles[secondary].Load()), Tombstones: int(c.roles[tombstone].Load()),
 		PrimaryBytes: c.bytes[primary].Load(), SecondaryBytes: c.bytes[secondary].Load(),
 		TooMany: c.tooMany.Load(), NoRoom: c.noRoom.Load(),
 		RestoreRate: m.restorer.perSecond(), Restored: c.restored.Load(),
 		Created: c.created.Load(), Ended: c.ended.Load(), Expired: c.expired.Load(), Lost: c.lost.Load(), Flagged: c.flagged.Load(),
-		Conflicts: c.conflicts.Load(), Late: c.late.Load(), Unprotected: c.unprotected.Load(), Flushes: c.flushes.Load(), Updates: c.updates.Load(),
+		Conflicts: c.conflicts.Load(), Late: c.late.Load(), Unprotected: c.unprotected.Load(), Flushes: c.flushes.Load(), Updates: c.updates.Load(), Sent: c.sent.Load(),
 		Takes: c.takes.Load(), Grants: c.grants.Load(), Strikes: c.strikes.Load(), NotExecuted: c.notExecuted.Load(),
-		Failed: c.failed.Load(), Forged: c.forged.Load(), Garbage: c.garbage.Load(), Unheard: m.events.overflown(), Peer: m.set.Stats(),
+		Failed: c.failed.Load(), Forged: c.forged.Load(), Garbage: c.garbage.Load(), Skipped: c.skipped.Load(), Unheard: m.events.overflown(), Peer: m.set.Stats(),
 	}
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -76,20 +77,25 @@ func (m *Manager) refuse(w http.ResponseWriter, why string) {
 }
 
 // turnAway has a reply replaced by a 503 if it is an error because its request
-// was to have a session and could have none (OVER-10). Another member may be
+// was to have a session and could have none (OVER-10), or could not
+// change it ([Config.RequireReplica]). Another member may be
 // tried if that can do no harm: if the handler has not run, or only looked.
 func (m *Manager) turnAway(h http.Header, r *http.Request, s *Session, status int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.tooMany || status < http.StatusInternalServerError {
+	if s.denied == nil || status < http.StatusInternalServerError {
 		return nil
 	}
-	if s.unrun || r.Method == http.MethodGet || r.Method == http.MethodHead {
+	if s.unrun || safe(r.Method) {
 		m.stats.notExecuted.Add(1)
-		h.Set(NotExecuted, "full")
+		why := "full"
+		if errors.Is(s.denied, ErrNoReplica) {
+			why = noReplica
+		}
+		h.Set(NotExecuted, why)
 	}
 	h.Set("Retry-After", retryAfter)
-	return ErrTooManySessions
+	return s.denied
 }
 
 // retryAfter is when a client may try again that found all members full, in
@@ -106,7 +112,7 @@ func Required(next http.Handler) http.Handler {
 		s := FromContext(r.Context())
 		if err := s.Create(); err != nil {
 			s.mu.Lock()
-			s.unrun = s.tooMany
+			s.unrun = s.denied != nil
 			s.mu.Unlock()
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
@@ -132,6 +138,9 @@ func (m *Manager) begin(r *http.Request, draining bool) (s *Session, refusal str
 	switch {
 	case draining && (s.presented.ID == "" || !m.keeps(s.presented.ID)):
 		return s, cluster.Draining.String(), nil
+	case !safe(r.Method) && m.alone():
+		m.stats.noReplica.Add(1)
+		return s, noReplica, nil
 	case s.presented.ID == "":
 		return s, "", nil
 	}

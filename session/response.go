@@ -147,7 +147,7 @@ func (w *response) commit(complete bool) error {
 	w.committed = true
 	why := "The change of the session is not safe on another node; try again."
 	if w.err = w.settle(complete); w.err == nil {
-		why, w.err = "This node takes no more sessions; try again.", w.refused(w.Header(), w.status)
+		why, w.err = "This node cannot make or change the session; try again.", w.refused(w.Header(), w.status)
 	}
 	if w.err != nil {
 		w.body = w.body[:0]

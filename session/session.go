@@ -46,7 +46,7 @@ type Session struct {
 	lost       bool
 	ended      bool                    // invalidated, by this request or another
 	ender      bool                    // by this one
-	tooMany    bool                    // it was to have a session, and could have none
+	denied     error                   // why it has no session that it was to have, or no change of it
 	unrun      bool                    // and the handler that needs it has not run
 	begun      bool                    // the head of the reply has left, without what is new since
 	rotate     string                  // the new id, until the next flush
@@ -436,6 +436,11 @@ func (s *Session) set(name string, raw []byte) error {
 	}
 	if s.size()+grown > s.m.maxBytes {
 		return fmt.Errorf("%d bytes: %w", len(raw), ErrTooLarge)
+	}
+	if s.e != nil && s.m.alone() {
+		s.m.stats.noReplica.Add(1)
+		s.denied = ErrNoReplica
+		return ErrNoReplica
 	}
 	if s.e == nil {
 		if applied, err := s.create(owner.Changes{{Key: name, Value: raw}}); applied || err != nil {

@@ -60,7 +60,7 @@ func (m *Manager) forget(e *entry) {
 		return
 	}
 	m.account(e, &owner.Record{}, nothing)
-	e.machine, e.role, e.buried = owner.Machine{Want: e.machine.Want}, nothing, 0
+	e.machine, e.role, e.buried = m.table.blank, nothing, 0
 	e.epoch, e.copies, e.astray, e.moving = owner.Epoch{}, nil, false, false
 	e.next = 0
 	m.weigh(e)

@@ -86,7 +86,7 @@ const (
 // A table holds all entries of a member.
 type table struct {
 	seed   maphash.Seed
-	want   uint8 // secondaries of each session
+	blank  owner.Machine // what each entry begins with
 	shards [shards]shard
 }
 
@@ -96,9 +96,10 @@ type shard struct {
 	list    []*entry // the same, so that a walk can stop and go on
 }
 
-// newTable returns an empty table, for sessions with so many secondaries.
-func newTable(secondaries int) *table {
-	t := &table{seed: maphash.MakeSeed(), want: uint8(secondaries)}
+// newTable returns an empty table, for sessions with so many secondaries, and
+// replies that wait for them or not.
+func newTable(secondaries int, loose bool) *table {
+	t := &table{seed: maphash.MakeSeed(), blank: owner.Machine{Want: uint8(secondaries), Loose: loose}}
 	for i := range t.shards {
 		t.shards[i].entries = make(map[string]*entry)
 	}
@@ -117,7 +118,7 @@ func (t *table) hold(id string) *entry {
 	defer s.mu.Unlock()
 	e := s.entries[id]
 	if e == nil {
-		e = &entry{id: id, machine: owner.Machine{Want: t.want}, at: len(s.list)}
+		e = &entry{id: id, machine: t.blank, at: len(s.list)}
 		s.entries[id] = e
 		s.list = append(s.list, e)
 	}

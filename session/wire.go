@@ -9,43 +9,53 @@ import (
 )
 
 // What members say to each other about one session, one message per frame of
-// package peer. This is version 1; which version is spoken on a connection is
-// agreed in its handshake ([peer.Conn.Version]), so a message does not say it.
+// package peer. This is version 2, and what of it version 1 does not have is
+// marked; which version is spoken on a connection is agreed in its handshake
+// ([peer.Conn.Version]), so a message does not say it. This program speaks both.
 //
 //	message   kind and flags, id, then by kind:
 //	  Update      serial header version-base changes expiry       (delta: of header epoch, version and version-start)
-//	  Update      serial header version-base attrs expiry         (flag full)
+//	  Update      serial header version-base attrs expiry         (flag full; packed)
 //	  Ack         serial about version                            (flag dead)
 //	  Refused     serial about reason header expiry
 //	  Ask         tag
 //	  Answer      tag header expiry members
 //	  Take        tag cookie claim over about
-//	  Grant       tag header attrs expiry
+//	  Grant       tag header attrs expiry                         (packed)
 //	  No          tag header expiry
 //	  Forward     tag cookie about changes bases expiry
 //	  Forwarded   tag reason header expiry
 //	  Compare     header expiry about                             (flag now: acknowledged)
 //
-//	kind      1B: kind in the low half; flags full 0x10, new copy 0x20, now 0x40, dead 0x80
+//	kind      1B: kind in the low half; flags full 0x10, new copy 0x20, now 0x40,
+//	          0x80: dead of an Ack, packed of what has attrs (version 2)
 //	id        1B length, then the bytes; length 0 stands for the 24 raw bytes of
 //	          which a new id is the base64 text
 //	tag       u op, u step
 //	epoch     u N+1, 4B boot, u seq; or 1B 0 for the zero epoch
-//	header    1B flags: held 1, dead 2, lineage 4; nothing more unless held; epoch,
+//	header    1B flags: held 1, dead 2, lineage 4, loose 8 (version 2); nothing more
+//	          unless held; epoch,
 //	          u version, u version-start, member primary, members copies,
 //	          lineage as 1B count and (u from, 4B boot, u seq)
 //	member    1B length, name, 4B boot; or 1B 0 for nobody
 //	members   u count, member …
-//	attrs     u count, (u length, key, u length, value) …; keys ascend
+//	attrs     u count, (u length, key, u length, value) …; keys ascend; if packed:
+//	          u length, u length of what follows, and that in the form of RFC 1951
 //	changes   u count, (u length, key, u length+1, value; or 0 if removed) …
 //	bases     u count, 8B …; as many as there are changes, or none
 //	expiry    1B: idle 1, access 2, end 4; then those as zigzag u
 //
 // u is an unsigned varint in its shortest form, at most as long as its field;
 // fixed numbers are big endian. Booleans and counts have one spelling each, so
-// a message has one encoding. What follows the known fields is skipped: a field
-// that old members can do without is added at the end, anything else needs a
-// new version.
+// a message that is not packed has one encoding.
+//
+// What later programs may do: what follows the known fields is skipped, so a
+// field that old members can do without is added at the end. A message of an
+// unknown kind, 12 to 15, is skipped and counted, in an Ask with an empty
+// answer, so a message that they can do without is a new kind. Anything else
+// needs a new version, which is not written to members that do not speak it.
+// Everything else that is not known is an error and ends the connection. A
+// program speaks the version before its own, byte by byte as in testdata/wire.
 //
 // Everything is bounded by the frame, and each count by what is left of it
 // before anything of that size is made.
@@ -57,12 +67,14 @@ const (
 	flagFull    = 0x10
 	flagNewCopy = 0x20
 	flagNow     = 0x40
-	flagDead    = 0x80
+	flagDead    = 0x80 // of an Ack
+	flagPacked  = 0x80 // of what has attrs
 	kindMask    = 0x0f
 
 	headerHeld    = 1
 	headerDead    = 2
 	headerLineage = 4
+	headerLoose   = 8
 
 	expiryIdle   = 1
 	expiryAccess = 2
@@ -75,9 +87,25 @@ const (
 	rawID = 0
 )
 
-// appendMessage appends the encoding of m, which concerns the session id, to
-// dst. It allocates only to grow dst.
-func appendMessage(dst []byte, id string, m *owner.Message) []byte {
+// looseVersion is the first wire version that has [owner.Header.Loose], and packed
+// attributes.
+const looseVersion = 2
+
+// A format is how messages to one member are written.
+type format struct {
+	version  uint8
+	packFrom int // from so many bytes of attributes snapshots are packed
+}
+
+// append appends the encoding of m, which concerns the session id, to dst. It
+// allocates only to grow dst.
+func (f format) append(dst []byte, id string, m *owner.Message) []byte {
+	h, start := &m.Header, len(dst)
+	if h.Loose && f.version < looseVersion {
+		plain := m.Header
+		plain.Loose = false
+		h = &plain
+	}
 	first := byte(m.Kind) & kindMask
 	if m.Full {
 		first |= flagFull
@@ -97,9 +125,9 @@ func appendMessage(dst []byte, id string, m *owner.Message) []byte {
 	case owner.Update:
 		dst = binary.AppendUvarint(dst, uint64(m.Serial))
 		if m.Full {
-			dst = appendHeader(dst, &m.Header)
+			dst = appendHeader(dst, h)
 			dst = binary.AppendUvarint(dst, m.Header.Version-m.Base)
-			dst = appendAttrs(dst, m.Attrs)
+			dst = f.attrs(dst, start, m.Attrs)
 		} else {
 			dst = appendEpoch(dst, m.Header.Epoch)
 			dst = binary.AppendUvarint(dst, m.Header.Version)
@@ -115,32 +143,44 @@ func appendMessage(dst []byte, id string, m *owner.Message) []byte {
 	case owner.Refused:
 		dst = binary.AppendUvarint(dst, uint64(m.Serial))
 		dst = append(appendEpoch(dst, m.About), byte(m.Reason))
-		dst = appendExpiry(appendHeader(dst, &m.Header), m.Expiry)
+		dst = appendExpiry(appendHeader(dst, h), m.Expiry)
 	case owner.Ask:
 		dst = appendTag(dst, m.Tag)
 	case owner.Answer:
-		dst = appendExpiry(appendHeader(appendTag(dst, m.Tag), &m.Header), m.Expiry)
+		dst = appendExpiry(appendHeader(appendTag(dst, m.Tag), h), m.Expiry)
 		dst = appendMembers(dst, m.Connected)
 	case owner.Take:
 		dst = appendEpoch(appendTag(dst, m.Tag), m.Cookie)
 		dst = appendMember(append(dst, byte(m.Claim)), m.Over)
 		dst = appendEpoch(dst, m.About)
 	case owner.Grant:
-		dst = appendHeader(appendTag(dst, m.Tag), &m.Header)
-		dst = appendExpiry(appendAttrs(dst, m.Attrs), m.Expiry)
+		dst = appendHeader(appendTag(dst, m.Tag), h)
+		dst = appendExpiry(f.attrs(dst, start, m.Attrs), m.Expiry)
 	case owner.No:
-		dst = appendExpiry(appendHeader(appendTag(dst, m.Tag), &m.Header), m.Expiry)
+		dst = appendExpiry(appendHeader(appendTag(dst, m.Tag), h), m.Expiry)
 	case owner.Forward:
 		dst = appendEpoch(appendTag(dst, m.Tag), m.Cookie)
 		dst = appendEpoch(dst, m.About)
 		dst = appendExpiry(appendBases(appendChanges(dst, m.Changes), m.Bases), m.Expiry)
 	case owner.Forwarded:
 		dst = append(appendTag(dst, m.Tag), byte(m.Reason))
-		dst = appendExpiry(appendHeader(dst, &m.Header), m.Expiry)
+		dst = appendExpiry(appendHeader(dst, h), m.Expiry)
 	case owner.Compare:
-		dst = appendEpoch(appendExpiry(appendHeader(dst, &m.Header), m.Expiry), m.About)
+		dst = appendEpoch(appendExpiry(appendHeader(dst, h), m.Expiry), m.About)
 	}
 	return dst
+}
+
+// attrs appends attributes, packed if that is a gain, which the message that
+// begins at start then says.
+func (f format) attrs(dst []byte, start int, as owner.Attrs) []byte {
+	if n := sizeOf(as); f.version >= looseVersion && n >= f.packFrom && n <= maxPacked {
+		if packed, ok := appendPacked(dst, as); ok {
+			packed[start] |= flagPacked
+			return packed
+		}
+	}
+	return appendAttrs(dst, as)
 }
 
 // appendID writes an id of newID's form as the bytes it stands for.
@@ -192,6 +232,9 @@ func appendHeader(dst []byte, h *owner.Header) []byte {
 	}
 	if len(h.Lineage) > 0 {
 		flags |= headerLineage
+	}
+	if h.Loose {
+		flags |= headerLoose
 	}
 	dst = binary.AppendUvarint(appendEpoch(append(dst, flags), h.Epoch), h.Version)
 	dst = binary.AppendUvarint(dst, h.Version-h.Start)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"unique"
@@ -12,11 +13,18 @@ import (
 	"github.com/understudy-lb/understudy/session/owner"
 )
 
-// parseMessage decodes what appendMessage made. It copies what it returns, so
-// frame may be used again. Names and keys, of which there are few, are shared
-// among all messages. Every error is an ErrWire.
-func parseMessage(frame []byte) (id string, m owner.Message, err error) {
-	d := decoder{b: frame}
+// errKind is the cause of an ErrWire from a message that a later program may
+// send, and that this one can do without.
+var errKind = errors.New("unknown kind")
+
+// parseMessage decodes what a format of that version made. It copies what it
+// returns, so frame may be used again. Names and keys, of which there are few, are
+// shared among all messages. Every error is an ErrWire.
+func parseMessage(frame []byte, version uint8) (id string, m owner.Message, err error) {
+	if len(frame) > 0 && owner.MessageKind(frame[0]&kindMask) > owner.Compare {
+		return "", owner.Message{}, fmt.Errorf("%w: %w", ErrWire, errKind)
+	}
+	d := decoder{b: frame, version: version}
 	id = d.message(&m)
 	if d.bad != "" {
 		return "", owner.Message{}, fmt.Errorf("%w: %s", ErrWire, d.bad)
@@ -27,8 +35,9 @@ func parseMessage(frame []byte) (id string, m owner.Message, err error) {
 // A decoder takes fields off a message. After the first that makes no sense
 // bad says what, and all others are zero.
 type decoder struct {
-	b   []byte
-	bad string
+	b       []byte
+	version uint8
+	bad     string
 }
 
 // message decodes a whole message and returns its id.
@@ -40,7 +49,7 @@ func (d *decoder) message(m *owner.Message) string {
 	id := d.id()
 	switch m.Kind {
 	case owner.Update:
-		d.update(m)
+		d.update(m, first)
 	case owner.Ack:
 		m.Serial, m.About = d.u32(), d.epoch()
 		m.Header.Version, m.Header.Dead = d.u64(), first&flagDead != 0
@@ -58,7 +67,8 @@ func (d *decoder) message(m *owner.Message) string {
 		}
 		m.Over, m.About = d.member(), d.epoch()
 	case owner.Grant:
-		m.Tag, m.Header, m.Attrs, m.Expiry = d.tag(), d.header(), d.attrs(), d.expiry()
+		m.Tag, m.Header = d.tag(), d.header()
+		m.Attrs, m.Expiry = d.snapshot(first), d.expiry()
 	case owner.No:
 		m.Tag, m.Header, m.Expiry = d.tag(), d.header(), d.expiry()
 	case owner.Forward:
@@ -78,7 +88,7 @@ func (d *decoder) message(m *owner.Message) string {
 // checkFlags refuses flags where they mean nothing.
 func (d *decoder) checkFlags(first byte, m *owner.Message) {
 	switch {
-	case first&flagDead != 0 && m.Kind != owner.Ack,
+	case first&flagDead != 0 && m.Kind != owner.Ack && (d.version < looseVersion || m.Kind != owner.Grant && !m.Full),
 		(m.Full || m.NewCopy) && m.Kind != owner.Update,
 		m.NewCopy && !m.Full,
 		m.Now && m.Kind != owner.Ask && m.Kind != owner.Answer && m.Kind != owner.Compare:
@@ -86,14 +96,14 @@ func (d *decoder) checkFlags(first byte, m *owner.Message) {
 	}
 }
 
-func (d *decoder) update(m *owner.Message) {
+func (d *decoder) update(m *owner.Message, first byte) {
 	m.Serial = d.u32()
 	if m.Full {
 		if m.Header = d.header(); !m.Header.Held() {
 			d.fail("update without a header")
 		}
 		m.Base = m.Header.Version - d.u64()
-		m.Attrs = d.attrs()
+		m.Attrs = d.snapshot(first)
 	} else {
 		m.Header.Epoch, m.Header.Version = d.epoch(), d.u64()
 		m.Header.Start = m.Header.Version - d.u64()
@@ -209,11 +219,15 @@ func (d *decoder) header() (h owner.Header) {
 	if flags == 0 || d.bad != "" {
 		return h
 	}
-	if flags&headerHeld == 0 || flags > headerHeld|headerDead|headerLineage {
+	known := byte(headerHeld | headerDead | headerLineage)
+	if d.version >= looseVersion {
+		known |= headerLoose
+	}
+	if flags&headerHeld == 0 || flags&^known != 0 {
 		d.fail("header flags")
 		return h
 	}
-	h.Dead = flags&headerDead != 0
+	h.Dead, h.Loose = flags&headerDead != 0, flags&headerLoose != 0
 	h.Epoch, h.Version = d.epoch(), d.u64()
 	h.Start = h.Version - d.u64()
 	h.Primary, h.Copies = d.member(), d.members()
@@ -291,6 +305,14 @@ func (d *decoder) count() (n uint64, begin int) {
 		return 0, 0
 	}
 	return n, int(min(n, 256))
+}
+
+// snapshot takes the attributes of a message that begins with first.
+func (d *decoder) snapshot(first byte) owner.Attrs {
+	if first&flagPacked != 0 && d.bad == "" {
+		return d.packed()
+	}
+	return d.attrs()
 }
 
 func (d *decoder) attrs() owner.Attrs {

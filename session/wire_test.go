@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/understudy-lb/understudy/session/owner"
+	"github.com/understudy-lb/understudy/session/peer"
 )
 
 // wireID is an id of newID's form; its raw bytes are 00 10 83 … .
@@ -166,7 +167,7 @@ func TestWireBytes(t *testing.T) {
 			if want := hex.EncodeToString([]byte("before")) + tt.hex; hex.EncodeToString(got) != want {
 				t.Errorf("appendMessage =\n%x, want\n%s", got, want)
 			}
-			gotID, m, err := parseMessage(got[len("before"):])
+			gotID, m, err := parseMessage(got[len("before"):], peer.MaxVersion)
 			if err != nil || gotID != id || !reflect.DeepEqual(m, tt.m) {
 				t.Errorf("parseMessage = %q, %+v, %v; want %q, %+v", gotID, m, err, id, tt.m)
 			}
@@ -193,7 +194,7 @@ func TestParseMessageCopies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, m, err := parseMessage(frame)
+		_, m, err := parseMessage(frame, peer.MaxVersion)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +227,7 @@ func TestParseMessageRefuses(t *testing.T) {
 		{"epoch counter of 33 bits", "0b" + wireIDHex + "00" + "00" + "818080801000000001" + "00", "epoch"},
 		{"zero epoch in the long form", "0b" + wireIDHex + "00" + "00" + "010000000000", "epoch"},
 		{"header flags without held", "08" + wireIDHex + tag + "02", "header flags"},
-		{"unknown header flag", "08" + wireIDHex + tag + "09", "header flags"},
+		{"unknown header flag", "08" + wireIDHex + tag + "11", "header flags"},
 		{"held header with epoch zero", "08" + wireIDHex + tag + "01" + "00" + "01" + "00" + "00" + "00", "header"},
 		{"update of all without a header", "11" + wireIDHex + "05" + "00" + "00" + "00" + "00", "update without a header"},
 		{"reason", "03" + wireIDHex + "05" + epochAHex + "63" + "00", "reason"},
@@ -253,7 +254,7 @@ func TestParseMessageRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", tt.name, err)
 		}
-		id, m, err := parseMessage(frame)
+		id, m, err := parseMessage(frame, peer.MaxVersion)
 		if !errors.Is(err, ErrWire) || !strings.HasSuffix(err.Error(), tt.want) || id != "" || !reflect.DeepEqual(m, owner.Message{}) {
 			t.Errorf("%s: parseMessage = %q, %+v, %v; want an ErrWire about %q", tt.name, id, m, err, tt.want)
 		}
@@ -261,7 +262,7 @@ func TestParseMessageRefuses(t *testing.T) {
 	for _, tt := range wireMessages() { // cut anywhere
 		frame, _ := hex.DecodeString(tt.hex)
 		for n := range len(frame) {
-			if _, _, err := parseMessage(frame[:n]); !errors.Is(err, ErrWire) {
+			if _, _, err := parseMessage(frame[:n], peer.MaxVersion); !errors.Is(err, ErrWire) {
 				t.Errorf("%s cut to %d bytes: %v, want ErrWire", tt.name, n, err)
 			}
 		}
@@ -275,7 +276,7 @@ func TestParseMessageSkipsWhatFollows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, m, err := parseMessage(frame); err != nil || !reflect.DeepEqual(m, tt.m) {
+		if _, m, err := parseMessage(frame, peer.MaxVersion); err != nil || !reflect.DeepEqual(m, tt.m) {
 			t.Errorf("%s: %+v, %v", tt.name, m, err)
 		}
 	}
@@ -285,7 +286,7 @@ func TestWireRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id, m := drawMessage(t)
 		frame := appendMessage(nil, id, &m)
-		gotID, got, err := parseMessage(frame)
+		gotID, got, err := parseMessage(frame, peer.MaxVersion)
 		if err != nil || gotID != id || !reflect.DeepEqual(got, m) {
 			t.Errorf("%x: %q, %+v, %v; want %q, %+v", frame, gotID, got, err, id, m)
 		}
@@ -435,7 +436,7 @@ func TestParseMessageMakesNoMoreThanTheFrameHolds(t *testing.T) {
 	n := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
-			_, _, _ = parseMessage(frame)
+			_, _, _ = parseMessage(frame, peer.MaxVersion)
 		}
 	}).AllocedBytesPerOp()
 	if n > 4096 {
@@ -451,7 +452,7 @@ func TestWireAllocations(t *testing.T) {
 		}
 	}
 	update := appendMessage(nil, wireID, &wireMessages()[0].m)
-	if n := testing.AllocsPerRun(100, func() { _, _, _ = parseMessage(update) }); n > 4 { // the id, the list, the value; the key's look-up
+	if n := testing.AllocsPerRun(100, func() { _, _, _ = parseMessage(update, peer.MaxVersion) }); n > 4 { // the id, the list, the value; the key's look-up
 		t.Errorf("parseMessage of one attribute allocates %v times", n)
 	}
 }

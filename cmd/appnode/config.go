@@ -11,6 +11,7 @@ import (
 	"github.com/understudy-lb/understudy/cookie"
 	"github.com/understudy-lb/understudy/keyfile"
 	"github.com/understudy-lb/understudy/session"
+	"github.com/understudy-lb/understudy/session/peer"
 	"github.com/understudy-lb/understudy/settings"
 )
 
@@ -48,6 +49,13 @@ type config struct {
 	MaxMemory    int64         `name:"max-session-memory" default:"0" placeholder:"BYTES" help:"What sessions and copies may take; 0 for half of GOMEMLIMIT, or no limit if that is not set; -1 for no limit."`
 	MaxBytes     int           `name:"max-session-bytes" default:"0" placeholder:"BYTES" help:"What one session may take; 0 for 12 MiB, which is also the most."`
 	MaxGraves    int           `name:"max-tombstones" default:"100000" placeholder:"N" help:"Of how many sessions that have ended this node knows so; -1 for no limit."`
+	Mode         string        `name:"replication-mode" default:"synchronous" enum:"synchronous,asynchronous,pooled,fastasyncqueue" help:"What a reply waits for: synchronous and pooled for the copies, the others for nothing: docs/replication.md."`
+	WaitForAck   bool          `default:"true" negatable:""                     help:"Let replies of the synchronous and pooled modes wait until the copies have answered; else only until the changes are sent."`
+	Pool         int           `name:"replication-pool" default:"25"            help:"Replies that may wait for copies at a time in pooled mode."`
+	QueueLimit   int           `name:"replication-queue" default:"65536" placeholder:"N" help:"Sessions that may wait to be copied in the asynchronous modes; beyond it replies wait."`
+	NeedReplica  bool          `name:"require-replica"                          help:"Refuse changes of sessions while no other node can hold the copy."`
+	CompressFrom int           `default:"4096" placeholder:"BYTES"              help:"Sessions that are sent as a whole are compressed from this size on; -1 for never."`
+	WireVersion  uint8         `default:"0" placeholder:"N"                     help:"Highest version of the replication protocol that this node speaks; 0 for the newest."`
 	AckTimeout   time.Duration `default:"500ms"                                 help:"How long a reply waits for a copy before that node is struck."`
 	RestoreRate  int           `default:"10000"                                 help:"Sessions a second that get another copy in the background, after a node died or came."`
 	RestoreBytes int64         `default:"67108864"                              help:"Bytes a second of such copies."`
@@ -88,6 +96,12 @@ func parseConfig(args []string, getenv func(string) string, stdout io.Writer) (c
 	}
 	if cfg.IdleTimeout > cfg.Lifetime {
 		return config{}, fmt.Errorf("--idle-timeout %v: want at most --lifetime, %v", cfg.IdleTimeout, cfg.Lifetime)
+	}
+	if cfg.Pool <= 0 || cfg.QueueLimit <= 0 || cfg.CompressFrom == 0 || cfg.CompressFrom < -1 {
+		return config{}, errors.New("--replication-pool, --replication-queue: want more than 0, --compress-from: or -1")
+	}
+	if cfg.WireVersion > peer.MaxVersion {
+		return config{}, fmt.Errorf("--wire-version %d: want %d to %d, or 0", cfg.WireVersion, peer.MinVersion, peer.MaxVersion)
 	}
 	switch {
 	case (cfg.SameSite == "none" || cfg.Partitioned) && !cfg.SecureCookie:

@@ -126,6 +126,10 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 	if err != nil {
 		return nil, err
 	}
+	mode, err := session.ParseMode(cfg.Mode)
+	if err != nil {
+		return nil, fmt.Errorf("--replication-mode: %w", err)
+	}
 	n.sessions, err = session.New(session.Config{ //nolint:contextcheck // likewise
 		Cluster: n.cluster, Codec: codec, Listener: replication, Keys: k.replication,
 		Cookie: cfg.Cookie, Param: cfg.PathParam, URLRewriting: cfg.RewriteLinks, Secure: cfg.SecureCookie, RollbackOnPanic: cfg.Rollback, Exclusive: cfg.Exclusive,
@@ -133,6 +137,8 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 		SameSite:    map[string]http.SameSite{"lax": http.SameSiteLaxMode, "strict": http.SameSiteStrictMode, "none": http.SameSiteNoneMode}[cfg.SameSite],
 		IdleTimeout: cfg.IdleTimeout, Lifetime: cfg.Lifetime, AckTimeout: cfg.AckTimeout,
 		FirstIdleTimeout: cfg.FirstIdle, MaxSessions: cfg.MaxSessions, MaxMemory: cfg.MaxMemory, MaxBytes: cfg.MaxBytes, MaxTombstones: cfg.MaxGraves,
+		Mode: mode, NoAck: !cfg.WaitForAck, Pool: cfg.Pool, QueueLimit: cfg.QueueLimit, RequireReplica: cfg.NeedReplica,
+		CompressFrom: cfg.CompressFrom, WireVersion: cfg.WireVersion,
 		RestoreRate: cfg.RestoreRate, RestoreBytes: cfg.RestoreBytes, Secondaries: copies, Placement: placement, Log: n.log,
 	})
 	if err != nil {

@@ -166,7 +166,7 @@ func (s *Set) welcome(raw net.Conn) (*Conn, error) {
 
 // judge looks at what does not depend on the link.
 func (s *Set) judge(h hello) (uint8, verdict) {
-	version, ok := agree(MinVersion, MaxVersion, h.Min, h.Max)
+	version, ok := agree(MinVersion, s.maxVersion, h.Min, h.Max)
 	switch {
 	case h.Cluster != s.cluster:
 		return 0, otherCluster

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -37,6 +38,9 @@ type Conn struct {
 	cuts     []int      // ends of frames in queue, about every pieceSize bytes
 	urgent   []byte     // heartbeats and their answers
 	pending  int        // bytes of queue, and of what the writer took from it and has not written
+	pushed   uint64     // bytes that queue has had in all
+	wrote    uint64     // of which so many were written
+	waiters  []waiter   // for wrote, in order
 	asks     waits      // frames by Ask
 	beats    waits      // heartbeats
 	sentEnd  bool
@@ -123,6 +127,42 @@ func (c *Conn) Room() error {
 		case <-c.broken:
 		}
 	}
+}
+
+// A waiter is somebody in Written.
+type waiter struct {
+	at   uint64
+	done chan struct{} // closed when Conn.wrote is at
+}
+
+// Written waits until all that was queued before has been given to the network,
+// which says nothing about whether it arrives. The error is ctx's, or why the
+// connection broke.
+func (c *Conn) Written(ctx context.Context) error {
+	c.mu.Lock()
+	if c.err != nil || c.wrote == c.pushed {
+		defer c.mu.Unlock()
+		return c.err
+	}
+	w := waiter{c.pushed, make(chan struct{})}
+	c.waiters = append(c.waiters, w)
+	c.mu.Unlock()
+	select {
+	case <-w.done:
+		return nil
+	case <-c.broken:
+		return ErrBroken
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Load returns how many bytes wait to be written, and how many asks for their
+// answer: for who has a choice of what to send when.
+func (c *Conn) Load() (bytes, asks int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pending, c.asks.open()
 }
 
 // Break ends the connection, for instance because a frame made no sense. Down

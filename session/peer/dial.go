@@ -206,7 +206,7 @@ func (s *Set) introduce(l *link, raw, nc net.Conn) (*Conn, error) {
 		return nil, errOvertaken
 	}
 	defer l.withdraw()
-	h := hello{Min: MinVersion, Max: MaxVersion, Cluster: s.cluster, Self: s.self, Want: l.id, Gen: gen}
+	h := hello{Min: MinVersion, Max: s.maxVersion, Cluster: s.cluster, Self: s.self, Want: l.id, Gen: gen}
 	if _, err := nc.Write(h.encode()); err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (s *Set) introduce(l *link, raw, nc net.Conn) (*Conn, error) {
 	if r.Verdict != accepted {
 		return nil, refusal{r.Verdict, l.id}
 	}
-	if r.Version < MinVersion || r.Version > MaxVersion || r.Gen != gen {
+	if r.Version < MinVersion || r.Version > s.maxVersion || r.Gen != gen {
 		return nil, fmt.Errorf("%w: version %d, generation %d", errHandshake, r.Version, r.Gen)
 	}
 	c := newConn(s, l, gen, r.Version, raw, nc)

@@ -14,7 +14,7 @@ import (
 // both speak, so a rolling upgrade works between neighbours.
 const (
 	MinVersion = 1
-	MaxVersion = 1
+	MaxVersion = 2
 )
 
 // Defaults of [Config].
@@ -92,6 +92,10 @@ type Config struct {
 	// Dial connects to another member. If nil, it is a [net.Dialer].
 	// An error that is ECONNREFUSED proves that the member is gone (C5).
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
+
+	// MaxVersion is the highest wire version that is offered. If zero, it is the
+	// package's [MaxVersion].
+	MaxVersion uint8
 
 	// Keys are the cluster's secrets for replication, newest first, each of 32
 	// bytes (D11). The first signs this boot's certificate; a certificate

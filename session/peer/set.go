@@ -29,6 +29,7 @@ type Set struct {
 	ackTimeout       time.Duration
 	handshakeTimeout time.Duration
 	compareTimeout   time.Duration
+	maxVersion       uint8
 	maxFrame         int
 	maxQueue         int
 	log              zerolog.Logger
@@ -81,6 +82,7 @@ func New(cfg Config) (*Set, error) {
 		ackTimeout:       cmp.Or(cfg.AckTimeout, DefaultAckTimeout),
 		handshakeTimeout: cmp.Or(cfg.HandshakeTimeout, DefaultHandshakeTimeout),
 		compareTimeout:   cmp.Or(cfg.CompareTimeout, DefaultCompareTimeout),
+		maxVersion:       cmp.Or(cfg.MaxVersion, MaxVersion),
 		maxFrame:         cmp.Or(cfg.MaxFrame, DefaultMaxFrame),
 		maxQueue:         cmp.Or(cfg.MaxQueue, DefaultMaxQueue),
 		log:              cfg.Log,
@@ -100,6 +102,8 @@ func New(cfg Config) (*Set, error) {
 		return nil, fmt.Errorf("peer: Config.AckTimeout %v is shorter than two of Config.Heartbeat %v", s.ackTimeout, s.heartbeat)
 	case s.handshakeTimeout < 0 || s.compareTimeout < 0:
 		return nil, errors.New("peer: Config.HandshakeTimeout or Config.CompareTimeout is negative")
+	case s.maxVersion < MinVersion || s.maxVersion > MaxVersion:
+		return nil, fmt.Errorf("peer: Config.MaxVersion is %d, want %d to %d", s.maxVersion, MinVersion, MaxVersion)
 	case s.maxFrame < 0 || s.maxQueue < 2*s.maxFrame:
 		return nil, fmt.Errorf("peer: Config.MaxQueue %d is less than two of Config.MaxFrame %d", s.maxQueue, s.maxFrame)
 	case len(cfg.Keys) == 0 && !loopback(s.listener.Addr().String()):

@@ -214,7 +214,7 @@ func TestGarbageIsClosedAndCounted(t *testing.T) {
 		{"a name with #", func(a *node) []byte { h := good(a); h.Self.Name = "a#"; return h.encode() }, false, "garbage"},
 		{"no confirm", func(a *node) []byte { return good(a).encode() }, false, "garbage"},
 		{"a confirm of another generation", func(a *node) []byte { return append(good(a).encode(), encodeConfirm(6)...) }, false, "garbage"},
-		{"another version", func(a *node) []byte { h := good(a); h.Min, h.Max = 2, 3; return h.encode() }, false, "refused"},
+		{"another version", func(a *node) []byte { h := good(a); h.Min, h.Max = MaxVersion+1, MaxVersion+2; return h.encode() }, false, "refused"},
 		{"another cluster", func(a *node) []byte { h := good(a); h.Cluster = "x"; return h.encode() }, false, "refused"},
 		{"another boot wanted", func(a *node) []byte { h := good(a); h.Want.Boot++; return h.encode() }, false, "refused"},
 		{"an older boot", func(a *node) []byte { h := good(a); h.Self.Boot--; return h.encode() }, false, "refused"},

@@ -49,6 +49,9 @@ func (w *waits) answer(number uint64) (at int64, ok bool) {
 	return at, true
 }
 
+// open returns how many waits there are, and perhaps some that ended out of turn.
+func (w *waits) open() int { return len(w.sent) - w.head }
+
 // oldest returns when the oldest wait began, or math.MaxInt64.
 func (w *waits) oldest() int64 {
 	if w.head == len(w.sent) {

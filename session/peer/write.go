@@ -51,6 +51,7 @@ func (c *Conn) push(k Kind, number uint64, payload []byte) {
 		c.cuts = append(c.cuts, len(c.queue))
 	}
 	c.pending += len(c.queue) - before
+	c.pushed += uint64(len(c.queue) - before)
 	c.set.stats.framesOut.Add(1)
 	c.set.stats.bytesOut.Add(uint64(len(c.queue) - before))
 }
@@ -126,6 +127,11 @@ func (c *Conn) writeBatch(batch []byte, cuts []int, urgent []byte) ([]byte, erro
 		}
 		c.mu.Lock()
 		c.pending -= stop - start
+		c.wrote += uint64(stop - start)
+		for len(c.waiters) > 0 && c.waiters[0].at <= c.wrote {
+			close(c.waiters[0].done)
+			c.waiters = c.waiters[1:]
+		}
 		if stop < len(batch) {
 			urgent, c.urgent = c.urgent, urgent[:0]
 		}
