@@ -56,13 +56,16 @@ func (s *step) replace(rec Record, attrs bool) {
 	}
 	s.interrupt()
 	s.conflict(&rec.Header, rec.Attrs, attrs)
-	if p := m.rec.Primary; m.rec.Held() && p != s.self && p != rec.Primary && !rec.Descends(m.rec.Epoch) && s.connected(p) {
-		defer s.introduce(p) // its copy is of another branch now
-	}
-	for _, c := range m.rec.Copies { // they follow whom this member follows
-		if !m.copied && c != s.self && !rec.Names(c) && s.connected(c) {
-			defer s.introduce(c)
+	var tell []Member
+	if !m.copied {
+		for _, c := range slices.Backward(m.rec.Copies) { // they follow whom this member follows
+			if c != s.self && !rec.Names(c) && s.connected(c) {
+				tell = append(tell, c)
+			}
 		}
+	}
+	if p := m.rec.Primary; m.rec.Held() && p != s.self && p != rec.Primary && !rec.Descends(m.rec.Epoch) && s.connected(p) {
+		tell = append(tell, p) // its copy is of another branch now
 	}
 	m.rec, m.reign = rec, Reign{}
 	m.copied = rec.Primary != s.self
@@ -72,6 +75,9 @@ func (s *step) replace(rec Record, attrs bool) {
 		m.live.behind = false
 	}
 	s.restless = true
+	for _, p := range tell {
+		s.introduce(p)
+	}
 }
 
 // conflict reports what is lost when a record of another branch takes the
