@@ -73,8 +73,9 @@ func (m *Manager) Left() int {
 
 // HandOver waits until this member, which drains, holds no session and no copy,
 // and returns how many are left: more than none if there is nobody who could take
-// them, if ctx is done, or after Resume. With one other member that is how many
-// copies it has put here and can put nowhere else. Whoever leaves then loses none
+// them, if ctx is done, or after Resume. With no more other members than
+// [Config.Secondaries] that is how many copies they have put here and can put
+// nowhere else. Whoever leaves then loses none
 // that has a copy elsewhere.
 func (m *Manager) HandOver(ctx context.Context) (left int) {
 	tick := time.NewTicker(handOverPoll)
@@ -88,9 +89,9 @@ func (m *Manager) HandOver(ctx context.Context) (left int) {
 		drains := m.state == cluster.Draining
 		m.mu.Unlock()
 		takers := m.takers()
-		// If there is one other member that has taken over all, it cannot put the
-		// copies anywhere else.
-		done := left == 0 || takers == 1 && m.stats.roles[primary].Load() == 0 && time.Since(fell) >= stuckFor
+		// If the others have taken over all and there are no more of them than each
+		// session is to have copies, they cannot put those that are here anywhere else.
+		done := left == 0 || takers <= m.secondaries && m.stats.roles[primary].Load() == 0 && time.Since(fell) >= stuckFor
 		if done || !drains || takers == 0 {
 			return left
 		}

@@ -324,3 +324,20 @@ func TestResume(t *testing.T) { // SESS-39
 		}
 	})
 }
+
+// A member that leaves does not wait for copies that only it can hold, however
+// many copies each session is to have.
+func TestDrainWithSeveralSecondaries(t *testing.T) { // SESS-39, R16
+	bubble(t, Config{Secondaries: 2}, "abc", func(t *testing.T, f *farm) {
+		clients := f.clients("a", 20)
+		began := time.Now()
+		left := f.stop("b", time.Minute)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("handed over in %v, with %d left; want no longer than it takes", took, left)
+		}
+		f.kill("a")
+		for _, client := range clients {
+			client.count(f.nodes["c"], 2, "c!")
+		}
+	})
+}
