@@ -220,3 +220,25 @@ func TestBytes(t *testing.T) {
 		check("ended", map[string][2]int64{})
 	})
 }
+
+// A copy for which there was no room is made up for once there is, also for
+// sessions that nobody uses and that have another one.
+func TestSecondCopyOnceThereIsRoom(t *testing.T) { // R13, D7
+	bubble(t, Config{Secondaries: 2}, "ab", func(t *testing.T, f *farm) {
+		f.cfg.MaxSessions = 1 // two copies
+		f.start("c")
+		f.ready("c")
+		first := f.clients("a", 2)
+		f.clients("b", 5)
+		if got := f.sum("a", "b", "c").Secondary; got != 9 {
+			t.Fatalf("%d copies, want 2 each for two sessions and one each for five", got)
+		}
+		for _, client := range first {
+			client.get(f.nodes["a"], "/invalidate")
+		}
+		time.Sleep(crowdedFor + settleIn + time.Minute)
+		if got := f.sum("a", "b", "c").Secondary; got != 5+2 {
+			t.Errorf("%d copies of five sessions, and room for two more; want 7", got)
+		}
+	})
+}

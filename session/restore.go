@@ -170,6 +170,19 @@ func (r *restorer) newcomers() (now []owner.Member, next time.Duration) {
 	return now, next
 }
 
+// settled returns the members that are ready for so long that copies have moved to
+// them.
+func (r *restorer) settled() (all []owner.Member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for p, is := range r.ready {
+		if is.moved {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
 // back notes that p can be reached again, so that its next loss is another one.
 func (r *restorer) back(p owner.Member) {
 	r.mu.Lock()
@@ -472,16 +485,13 @@ func (m *Manager) release(e *entry) {
 func (m *Manager) due(e *entry, newcomers []owner.Member) (owner.EventKind, owner.Member) {
 	switch e.role {
 	case primary:
-		for _, c := range e.copies {
-			if m.isLost(c) && !e.astray {
-				return owner.PeerLost, c
+		if k := slices.IndexFunc(e.copies, m.isLost); k >= 0 { // one that is astray may be back, and not have said so yet
+			if !e.astray || m.helpful() {
+				return owner.PeerLost, e.copies[k]
 			}
+			break
 		}
 		switch {
-		case e.astray:
-			if m.helpful() {
-				return owner.PeerLost, e.copies[slices.IndexFunc(e.copies, m.isLost)]
-			}
 		case len(e.copies) == 0:
 			if m.helpful() {
 				return owner.PeerUp, owner.Member{} // SESS-32
@@ -507,11 +517,17 @@ func (m *Manager) due(e *entry, newcomers []owner.Member) (owner.EventKind, owne
 	return 0, owner.Member{}
 }
 
-// roomier reports whether a newcomer can hold one more copy. e.mu must be held.
+// roomier reports whether there is a place for one more copy: with a newcomer, or
+// with who could not be reached or had no room when the copies were placed. e.mu
+// must be held.
 func (m *Manager) roomier(e *entry, newcomers []owner.Member) bool {
-	return !m.leaves(m.self) && slices.ContainsFunc(newcomers, func(p owner.Member) bool {
-		return !slices.Contains(e.copies, p) && m.facts(p)&owner.Connected != 0
-	})
+	if m.leaves(m.self) {
+		return false
+	}
+	has := func(p owner.Member) bool {
+		return !slices.Contains(e.copies, p) && m.facts(p)&owner.Connected != 0 && !m.isCrowded(p)
+	}
+	return slices.ContainsFunc(newcomers, has) || slices.ContainsFunc(m.restorer.settled(), has)
 }
 
 // better returns the move of a copy that has a place to a better one: because
@@ -529,7 +545,7 @@ func (m *Manager) better(e *entry, newcomers []owner.Member) (owner.EventKind, o
 	best := ranked[:min(len(ranked), len(e.copies))]
 	for _, c := range best {
 		p := ownerMember(c)
-		if slices.Contains(e.copies, p) || !slices.Contains(newcomers, p) || m.facts(p)&owner.Connected == 0 {
+		if slices.Contains(e.copies, p) || !slices.Contains(newcomers, p) || m.facts(p)&owner.Connected == 0 || m.isCrowded(p) {
 			continue
 		}
 		for _, old := range slices.Backward(e.copies) {

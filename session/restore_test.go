@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/understudy-lb/understudy/cluster"
 	"github.com/understudy-lb/understudy/session/owner"
 )
 
@@ -297,5 +298,32 @@ func TestCopiesMoveToTheBetterRanked(t *testing.T) { // D7
 			time.Sleep(2 * settleIn)
 			b.count(f.nodes["a"], 2, "a!b")
 		})
+	})
+}
+
+// A member that comes back while its sessions still wait for somebody to take its
+// place is not lost any more, and there is nobody to be replaced.
+func TestLostMemberReturns(t *testing.T) { // D7
+	bubble(t, Config{Placement: Ring}, "ab", func(_ *testing.T, f *farm) {
+		a, b := f.nodes["a"], f.nodes["b"]
+		f.cfg.MaxMemory = 1 // c takes no copies
+		f.start("c")
+		f.ready("c")
+		clients := f.clients("a", 2*windowSessions)
+		f.net.SetLatency(50 * time.Millisecond)
+		f.net.Cut(a.ip, b.ip)
+		time.Sleep(lostAfter + 2*time.Second)
+		f.net.Heal(a.ip, b.ip)
+		c := &seat{f.dir, f.nodes["c"].self}
+		for range 200 { // c says that it is full, and that it is not, so that all sessions are looked at
+			time.Sleep(5 * time.Millisecond)
+			c.SetState(cluster.Running)
+			time.Sleep(5 * time.Millisecond)
+			c.SetState(cluster.Overloaded)
+		}
+		time.Sleep(5 * time.Second)
+		for _, client := range clients {
+			client.count(a, 2, "a!b")
+		}
 	})
 }
