@@ -86,7 +86,9 @@ func (m *Manager) note(e *entry) {
 	if now != e.role {
 		if now == tombstone {
 			e.buried = max(1, m.uptime())
-			m.graves.dig(e.id)
+			if m.limits.tombstones < unlimited { // else nobody takes them off
+				m.graves.dig(e.id)
+			}
 			if m.stats.roles[tombstone].Load() > m.limits.tombstones {
 				m.wake()
 			}

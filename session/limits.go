@@ -43,12 +43,15 @@ type limits struct {
 	tombstones int64
 }
 
+// unlimited is no limit. Sums with it stay in range.
+const unlimited = math.MaxInt64 / 4
+
 // newLimits reads them off cfg, which has its defaults.
 func newLimits(cfg *Config) limits {
 	or := func(n, def int64) int64 {
 		switch {
 		case n < 0:
-			return math.MaxInt64 / 4 // no limit, and sums stay in range
+			return unlimited
 		case n == 0:
 			return def
 		}

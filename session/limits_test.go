@@ -242,3 +242,20 @@ func TestSecondCopyOnceThereIsRoom(t *testing.T) { // R13, D7
 		}
 	})
 }
+
+// What is known of ended sessions goes with them, also if there is no limit.
+func TestUnlimitedTombstonesAreForgotten(t *testing.T) { // H32
+	bubble(t, Config{MaxTombstones: -1, IdleTimeout: time.Second, Lifetime: time.Minute}, "a", func(t *testing.T, f *farm) {
+		for _, client := range f.clients("a", 10) {
+			client.get(f.nodes["a"], "/invalidate")
+		}
+		time.Sleep(3 * time.Minute)
+		m := f.nodes["a"].m
+		if got := m.Stats().Tombstones; got != 0 {
+			t.Errorf("%d tombstones after the lifetime, want 0", got)
+		}
+		if got := len(m.graves.ids); got != 0 {
+			t.Errorf("%d ids of ended sessions are kept for ever", got)
+		}
+	})
+}
