@@ -32,7 +32,7 @@ var imports = map[string][]string{
 	"proxy/worker":     {"proxy/properties"},
 	"proxy/urimap":     {"proxy/properties"},
 	"proxy/balance":    {},
-	"proxy/status":     {},
+	"proxy/status":     {"admin"},
 	"proxy/http1":      {},
 	"proxy/accesslog":  {},
 	"proxy/endpoint":   {"proxy/http1"},

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
+	"mime"
 	"net/http"
 	"os"
 	"strings"
@@ -41,9 +42,25 @@ func ReadToken(path string) (Token, error) {
 	return Token{sha256.Sum256([]byte(line)), true}, nil
 }
 
-// Known reports whether the request bears the token (Authorization: Bearer).
+// FormField is the field of a form in which a browser sends the token.
+const FormField = "token"
+
+// maxForm bounds the body of a form with a token, in bytes.
+const maxForm = 2 * maxToken
+
+// Set reports whether there is a token that somebody can know.
+func (t Token) Set() bool { return t.set }
+
+// Known reports whether the request bears the token: as Authorization: Bearer,
+// or in the field token of a form that it POSTs, which is parsed then. In a URL it
+// would get into logs, and is not looked at.
 func (t Token) Known(r *http.Request) bool {
 	got, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); !ok && err == nil && kind == "application/x-www-form-urlencoded" {
+		r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
+		got = strings.TrimSpace(r.PostFormValue(FormField))
+		ok = got != ""
+	}
 	sum := sha256.Sum256([]byte(got))
 	return ok && t.set && subtle.ConstantTimeCompare(sum[:], t.sum[:]) == 1
 }
@@ -53,25 +70,49 @@ func (t Token) Known(r *http.Request) bool {
 func (t Token) Require(what string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !t.Known(r) {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			w.Header().Set("Cache-Control", "no-store")
-			http.Error(w, what+" need the token of --admin-token", http.StatusUnauthorized)
+			refuse(w, http.StatusUnauthorized, what+needToken)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// Change returns next for requests that change something: POST, with the token,
-// and not from a page of another site.
+const needToken = " need the token of --admin-token"
+
+// Check returns status 0 if the request may change something: it is a POST, with
+// the token, and not from a page of another site. Else status is that of the
+// refusal, and why says for people what is wrong.
+func (t Token) Check(r *http.Request) (status int, why string) {
+	if r.Method != http.MethodPost {
+		return http.StatusMethodNotAllowed, "changes go by POST"
+	}
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		return http.StatusForbidden, err.Error()
+	}
+	if !t.Known(r) {
+		return http.StatusUnauthorized, "changes" + needToken
+	}
+	return 0, ""
+}
+
+// Change returns next for requests that [Token.Check] lets change something.
 func (t Token) Change(next http.Handler) http.Handler {
-	next = http.NewCrossOriginProtection().Handler(t.Require("changes", next))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			w.Header().Set("Allow", http.MethodPost)
-			http.Error(w, "changes go by POST", http.StatusMethodNotAllowed)
+		if status, why := t.Check(r); status != 0 {
+			refuse(w, status, why)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+func refuse(w http.ResponseWriter, status int, why string) {
+	switch status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	case http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", http.MethodPost)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	http.Error(w, why, status)
 }

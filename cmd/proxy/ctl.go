@@ -138,11 +138,12 @@ func (c *ctlOrder) watch(ctx context.Context, e env) error {
 		}
 		left, draining, found := int64(0), false, err != nil
 		for _, m := range all {
-			if m.Route != c.Node {
+			if m.Route != c.Node || m.Phase == "" {
 				continue
 			}
-			if m.Phase != "" && m.Sessions != nil {
-				left, draining, found = *m.Sessions+m.Copies, m.Phase == "draining", true
+			found = true
+			if m.Sessions != nil { // else it has not said yet
+				left, draining = *m.Sessions+m.Copies, m.Phase == "draining"
 			}
 		}
 		switch {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -61,8 +62,13 @@ func (d *demoConfig) run(ctx context.Context, e env) error {
 		return err
 	}
 
+	token, tokenFile := rand.Text(), filepath.Join(dir, "admin.token")
+	if err := os.WriteFile(tokenFile, []byte(token+"\n"), 0o600); err != nil {
+		return err
+	}
+
 	out := &lineWriter{w: e.stdout}
-	cfg, err := d.serving(workers, key, nodes[0].gossip, nodes[len(nodes)-1].gossip)
+	cfg, err := d.serving(workers, key, tokenFile, nodes[0].gossip, nodes[len(nodes)-1].gossip)
 	if err != nil {
 		return err
 	}
@@ -77,9 +83,11 @@ func (d *demoConfig) run(ctx context.Context, e env) error {
     look at  http://%s/        the status page
     kill     the node that serves you: the page says how
              (it comes back after %v)
+    drain    a node on the status page, with the token
+             %s
     stop     with ^C
 
-`, d.Nodes, d.Listen, d.Admin, restartAfter)
+`, d.Nodes, d.Listen, d.Admin, restartAfter, token)
 
 	// The nodes outlive ctx by as long as the proxy needs to finish.
 	running, stopNodes := context.WithCancel(context.WithoutCancel(ctx))
@@ -94,12 +102,12 @@ func (d *demoConfig) run(ctx context.Context, e env) error {
 
 // serving is what the proxy of the demo is set to: as by a command line, so that
 // it has the defaults of all other settings.
-func (d *demoConfig) serving(workers, key string, join ...string) (serveConfig, error) {
+func (d *demoConfig) serving(workers, key, token string, join ...string) (serveConfig, error) {
 	var c commands
 	_, err := settings.Parse(&c, settings.Config{
 		Name: "proxy", Stdout: io.Discard, Getenv: func(string) string { return "" },
 		Args: []string{
-			"serve", "--workers", workers, "--listen", d.Listen, "--admin", d.Admin, "--cluster-key", key,
+			"serve", "--workers", workers, "--listen", d.Listen, "--admin", d.Admin, "--cluster-key", key, "--admin-token", token,
 			"--join", strings.Join(join, ","), "--log-level", "warn", "--stop-timeout", "5s",
 		},
 	})

@@ -103,18 +103,17 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	if err != nil {
 		return nil, err
 	}
-	s.pages, err = status.New(status.Config{Snapshot: s.snapshot, Ready: s.ready})
-	if err != nil {
-		return nil, err
-	}
 	token, err := admin.ReadToken(cfg.AdminToken)
 	if err != nil {
 		return nil, fmt.Errorf("--admin-token: %w", err)
 	}
+	s.pages, err = status.New(status.Config{Snapshot: s.snapshot, Ready: s.ready, Order: s.order, Token: token})
+	if err != nil {
+		return nil, err
+	}
 	if cfg.Admin != noAdmin && !settings.OnLoopback(cfg.Admin) {
 		s.pages = guardProfiles(s.pages, token)
 	}
-	s.pages = s.control(s.pages, token)
 	return s, nil
 }
 

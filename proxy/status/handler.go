@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/understudy-lb/understudy/admin"
 )
 
 const (
@@ -31,6 +33,15 @@ type Config struct {
 	// can.
 	Ready func() error
 
+	// Order drains the members of a route, or resumes them, and says for people what
+	// that has done. The error is [ErrNoMember] if there is none. It is called for
+	// those who know Token. If nil, the handler changes nothing.
+	Order func(route string, drain bool) (done string, err error)
+
+	// Token is what somebody must know who changes something (D11). If zero, nobody
+	// can, and the page has no buttons.
+	Token admin.Token
+
 	// Registry has the caller's own metrics; New adds those of members, of the
 	// process and of Go. If nil, there are only these.
 	Registry *prometheus.Registry
@@ -38,15 +49,23 @@ type Config struct {
 
 // New returns the handler of the admin listener:
 //
-//	/              the page for people; ?refresh=SECONDS, 0 for never
+//	/              the page for people; ?refresh=SECONDS, 0 for never;
+//	               ?drain=ROUTE, ?resume=ROUTE: with a form for that
 //	/api/members   the same as JSON
 //	/metrics       Prometheus
 //	/healthz       200 as long as the process serves
 //	/readyz        200, or 503 with the reason
 //	/debug/pprof/  profiles
 //
-// All of it is read by GET and HEAD and changes nothing. A profile lasts as long
-// as its seconds parameter says, which a server's write time-out must allow.
+// All of it is read by GET and HEAD and changes nothing. What changes something is
+// POSTed, with the token:
+//
+//	/                              the page's form
+//	/api/members/ROUTE/drain       no new sessions; an app node hands over those that it has (SESS-39)
+//	/api/members/ROUTE/resume      undoes that
+//
+// A profile lasts as long as its seconds parameter says, which a server's write
+// time-out must allow.
 func New(cfg Config) (http.Handler, error) {
 	if cfg.Snapshot == nil {
 		return nil, errors.New("status: Config.Snapshot is nil")
@@ -66,11 +85,16 @@ func New(cfg Config) (http.Handler, error) {
 			return nil, fmt.Errorf("status: Config.Registry: %w", err)
 		}
 	}
-	a := admin{snapshot: cfg.Snapshot, ready: cfg.Ready}
+	a := &handler{snapshot: cfg.Snapshot, ready: cfg.Ready, token: cfg.Token}
 
 	r := chi.NewRouter()
 	r.Use(middleware.GetHead, harden)
 	r.Get("/", a.page)
+	if cfg.Order != nil {
+		a.orders = &orders{give: cfg.Order}
+		r.Post("/", a.submit)
+		r.Handle("/api/members/{route}/{order:drain|resume}", cfg.Token.Change(http.HandlerFunc(a.post)))
+	}
 	r.Get("/api/members", a.members)
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{}))
 	r.Get("/healthz", healthy)
@@ -86,39 +110,66 @@ func New(cfg Config) (http.Handler, error) {
 	return r, nil
 }
 
+// policy is the Content-Security-Policy, up to where a form may go.
+const policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action "
+
 // harden sets the headers that keep a browser from doing anything with what it
 // gets but show it.
 func harden(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Content-Security-Policy", policy+"'none'")
+		h.Set("Referrer-Policy", "same-origin") // with no-referrer the form's Origin would be null
 		h.Set("X-Content-Type-Options", "nosniff")
 		next.ServeHTTP(w, r)
 	})
 }
 
-// admin is what the handlers have in common.
-type admin struct {
+// handler is what the handlers have in common.
+type handler struct {
 	snapshot func() Snapshot
 	ready    func() error
+	token    admin.Token
+	orders   *orders // nil: nothing can be changed
 }
 
-func (a admin) page(w http.ResponseWriter, r *http.Request) {
-	refresh := defaultRefresh
-	if n, err := strconv.Atoi(r.URL.Query().Get("refresh")); err == nil {
-		refresh = min(max(n, 0), maxRefresh)
+func (a *handler) page(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	p := Page{Refresh: defaultRefresh}
+	if n, err := strconv.Atoi(q.Get("refresh")); err == nil {
+		p.Refresh = min(max(n, 0), maxRefresh)
+	}
+	if a.orders != nil && a.token.Set() {
+		p.Asked = asked(q)
+	}
+	a.show(w, http.StatusOK, p)
+}
+
+// show replies with the page, which has a form if p.Asked is set, and then stands
+// still so that nobody is interrupted.
+func (a *handler) show(w http.ResponseWriter, status int, p Page) {
+	p.Now = time.Now()
+	if a.orders != nil {
+		p.Orders, p.Last = a.token.Set(), a.orders.latest()
+		p.Locked = !p.Orders
+	}
+	if p.Asked != nil {
+		p.Refresh = 0
+		w.Header().Set("Content-Security-Policy", policy+"'self'")
 	}
 	var page bytes.Buffer
-	if err := WriteHTML(&page, a.snapshot(), Page{Now: time.Now(), Refresh: refresh}); err != nil {
+	if err := WriteHTML(&page, a.snapshot(), p); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	send(w, "text/html; charset=utf-8", page.Bytes())
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(page.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(page.Bytes()) // as in send
 }
 
-func (a admin) members(w http.ResponseWriter, _ *http.Request) {
+func (a *handler) members(w http.ResponseWriter, _ *http.Request) {
 	var doc bytes.Buffer
 	if err := WriteJSON(&doc, a.snapshot()); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -131,7 +182,7 @@ func healthy(w http.ResponseWriter, _ *http.Request) {
 	send(w, "text/plain; charset=utf-8", []byte("ok\n"))
 }
 
-func (a admin) readyz(w http.ResponseWriter, r *http.Request) {
+func (a *handler) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := a.ready(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return

@@ -16,6 +16,11 @@ var pageText string
 type Page struct {
 	Now     time.Time // for "3 s ago"
 	Refresh int       // the browser asks again after so many seconds; zero: never
+
+	Orders bool   // members have buttons to drain and to resume them
+	Locked bool   // they could have, if the proxy had a token
+	Asked  *Asked // an order that is to be confirmed; nil: none
+	Last   *Done  // the last order; nil: none yet
 }
 
 // WriteHTML writes s as a page for people. It needs no scripts and no other files.
@@ -26,14 +31,21 @@ func WriteHTML(w io.Writer, s Snapshot, p Page) error {
 		"mood":  mood,
 		"round": func(d time.Duration) string { return d.Round(time.Second).String() },
 		"act":   activation,
+		"order": order,
+		"left":  left,
 	}).Parse(pageText)
 	if err != nil {
 		return err
 	}
+	var m *Member
+	if p.Asked != nil {
+		m = p.Asked.member(s)
+	}
 	return t.Execute(w, struct {
 		Snapshot
 		Page
-	}{s, p})
+		Member *Member // that Asked is about; nil: there is none
+	}{s, p, m})
 }
 
 // ago returns how long before now t was, in one unit.
@@ -74,6 +86,26 @@ func mood(m Member) string {
 		return "odd"
 	}
 	return "good"
+}
+
+// order returns the order that makes sense for m as it stands.
+func order(m Member) string {
+	if m.Phase == "draining" || m.Activation != "ACT" {
+		return orderResume
+	}
+	return orderDrain
+}
+
+// left says what an app node that drains has still to hand over; empty if it does
+// not drain, or does not say.
+func left(m Member) string {
+	switch {
+	case m.Phase != "draining" || m.Sessions == Unknown:
+		return ""
+	case m.Sessions+m.Copies == 0:
+		return "nothing left"
+	}
+	return fmt.Sprintf("%d sessions and %d copies left", m.Sessions, m.Copies)
 }
 
 // activation returns mod_jk's short form as a word.

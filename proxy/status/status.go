@@ -3,7 +3,7 @@
 // (design.md 5).
 //
 // It knows nothing of the proxy: whoever serves fills in a [Snapshot] each time
-// one is asked for. Everything here reads; nothing changes anything.
+// one is asked for, and carries out the orders of those who may give them.
 package status
 
 import (

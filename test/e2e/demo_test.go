@@ -56,6 +56,14 @@ func TestDemo(t *testing.T) {
 	if html := page(t, c); !strings.Contains(html, "<b>"+after.Secondary+"</b>") {
 		t.Errorf("the page does not name the new secondary %s:\n%s", after.Secondary, html)
 	}
+
+	// Drain another one on the status page, with the token that the demo has told.
+	token := regexp.MustCompile(`with the token\s+(\S+)`).FindStringSubmatch(demo.Output())
+	if token == nil {
+		t.Fatalf("the demo does not tell the token: %s", demo.Output())
+	}
+	submit(t, admin, "drain", after.Node, token[1])
+	stage.Wait(t, "the session has moved", func() bool { return c.Count().Node != after.Node })
 	c.Close()
 	mark.Returned(t)
 	if code := demo.Stop(); code != 0 {

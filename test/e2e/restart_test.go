@@ -3,7 +3,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"os/exec"
 	"strings"
 	"sync"
@@ -212,5 +214,104 @@ func TestCtl(t *testing.T) { // SESS-39, D11
 		if r := s.client(alone.listen).Count(); r.Node == "b" {
 			t.Fatalf("a new session on a member that is disabled: %v", r)
 		}
+	}
+}
+
+// submit fills in the form of a proxy's status page, as a browser does, and returns
+// the page that the browser shows then, and its status.
+func submit(t *testing.T, admin, order, route, token string) (page string, status int) {
+	t.Helper()
+	at := "http://" + admin
+	form := get(t, at+"/?"+url.Values{order: {route}}.Encode())
+	for _, part := range []string{`<form method="post" action="./"`, `type="hidden" name="` + order + `" value="` + route + `"`, `type="password" name="token"`, "form-action 'self'"} {
+		if !strings.Contains(form, part) {
+			t.Fatalf("the page has no %s:\n%s", part, form)
+		}
+	}
+	fields := url.Values{order: {route}, "token": {token}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+"/", strings.NewReader(fields.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Origin", at)
+	res, err := quick.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode == http.StatusSeeOther {
+		where, err := res.Location()
+		if err != nil || where.String() != at+"/" {
+			t.Fatalf("redirected to %v, %v", where, err)
+		}
+		return get(t, where.String()), http.StatusOK
+	}
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text), res.StatusCode
+}
+
+// TestPageDrains drains a node on the status page, and resumes it: the page says
+// what was done, how many sessions are left, and that none is; another proxy's page
+// shows the same.
+func TestPageDrains(t *testing.T) { // SESS-39, D11
+	names := []string{"a", "b", "c"}
+	const token = "a token that nobody guesses"
+	s := newCluster(t, names...)
+	p := s.proxy(s.workers(names...), true, "--admin-token", s.file("admin.token", token+"\n"))
+	other := s.proxy(s.workers(names...), true)
+	idle := s.idlers(p, 60)
+	if page := get(t, "http://"+other.admin+"/?drain=a"); strings.Contains(page, "<form") || !strings.Contains(page, "start the proxy with --admin-token") {
+		t.Errorf("the page of a proxy without a token:\n%s", page)
+	}
+	if page, status := submit(t, p.admin, "drain", "a", token+"!"); status != http.StatusUnauthorized || !strings.Contains(page, "Not done: that is not the token") {
+		t.Fatalf("another token: %d\n%s", status, page)
+	}
+	if page, status := submit(t, p.admin, "drain", "x", token); status != http.StatusNotFound || !strings.Contains(page, "Not done: there is no member") {
+		t.Fatalf("of nobody: %d\n%s", status, page)
+	}
+	for _, n := range s.nodes {
+		if lines := n.Lines("draining"); len(lines) > 0 {
+			t.Fatalf("node %s drains: %q", n.name, lines)
+		}
+	}
+	if page, status := submit(t, p.admin, "drain", "a", token); status != http.StatusOK || !strings.Contains(page, "a was told to drain") {
+		t.Fatalf("drain: %d\n%s", status, page)
+	}
+	for _, q := range []*proxy{p, other} {
+		stage.Wait(t, "the page says that nothing is left", func() bool {
+			page := get(t, "http://"+q.admin+"/")
+			return strings.Contains(page, "draining<br>") && strings.Contains(page, "nothing left")
+		})
+	}
+	for _, c := range idle {
+		if r := c.Count(); r.Node == "a" || r.Secondary == "a" {
+			t.Fatalf("an idle session: %v", r)
+		}
+		c.Close()
+	}
+	if page, status := submit(t, p.admin, "resume", "a", token); status != http.StatusOK || !strings.Contains(page, "a was told to resume") {
+		t.Fatalf("resume: %d\n%s", status, page)
+	}
+	s.ready("a")
+	stage.Wait(t, "a gets new sessions", func() bool { return s.client(other.listen).Count().Node == "a" })
+	if !p.Logged("order passed on", `"order":"drain"`) {
+		t.Errorf("the proxy has not logged the order: %q", p.Lines("order"))
+	}
+	if strings.Contains(p.Output(), token) {
+		t.Error("the token is in the log")
+	}
+
+	// Disabled by a proxy that does not gossip, and active again.
+	alone := s.proxy(s.workers(names...), false, "--admin-token", s.file("admin.token", token+"\n"))
+	page, status := submit(t, alone.admin, "drain", "b", token)
+	if status != http.StatusOK || !strings.Contains(page, "on this proxy alone") || !strings.Contains(page, `disabled <a class="button" href="?resume=b">`) {
+		t.Fatalf("without gossip: %d\n%s", status, page)
+	}
+	if page, status := submit(t, alone.admin, "resume", "b", token); status != http.StatusOK || strings.Contains(page, "disabled") {
+		t.Fatalf("resume without gossip: %d\n%s", status, page)
 	}
 }
