@@ -166,6 +166,7 @@ func (x *exchange) tunnel() failure {
 func (x *exchange) settle(t *tunnel) {
 	x.answered()
 	x.req.Own() // for the log
+	x.id = bytes.Clone(x.id)
 	x.ref, x.want = cookie.Reference{}, balance.Request{}
 	x.beyond += int64(x.msg.Len())
 	x.msg.Free()

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -778,4 +779,21 @@ func pattern(n int) []byte {
 		b[i] = byte(i ^ i>>8 ^ i>>16*31)
 	}
 	return b
+}
+
+// What a trusted proxy calls a request is in the log at the end of its tunnel, too.
+func TestTunnelKeepsID(t *testing.T) {
+	o := options{
+		serve:  map[string]handler{"a": switchTo(echoing), "b": switchTo(echoing), "c": switchTo(echoing)},
+		config: func(c *proxy.Config) { c.TrustedNetworks = []netip.Prefix{netip.MustParsePrefix("10.0.2.0/24")} },
+	}
+	one(t, o, func(t *testing.T, w *world) {
+		c := w.upgrade("X-Request-ID: from-the-edge\r\n")
+		c.say(strings.Repeat("secret", 100))
+		c.want(strings.Repeat("secret", 100))
+		_ = c.Close()
+		if text := w.lastAccess(); !strings.Contains(text, `"from-the-edge"`) {
+			t.Errorf("log %s, want the id", text)
+		}
+	})
 }
