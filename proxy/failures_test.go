@@ -725,3 +725,45 @@ func TestVigilPatience(t *testing.T) {
 		})
 	}
 }
+
+// A server that takes connections and closes them when it is asked something that
+// it does not know is not silent.
+func TestVigilClosing(t *testing.T) {
+	codec := testCodec(t)
+	for name, config := range map[string]func(c *proxy.Config){"ours": func(c *proxy.Config) { c.Codec = codec }, "another": nil} {
+		t.Run(name, func(t *testing.T) {
+			o := options{members: []string{"a"}, without: []string{"a"}, config: config}
+			both(t, o, func(t *testing.T, w *world) {
+				ln, err := w.net.Host("10.0.1.1").Listen("tcp", ":8080")
+				if err != nil {
+					t.Fatal(err)
+				}
+				go func() {
+					for {
+						nc, err := ln.Accept()
+						if err != nil {
+							return
+						}
+						go func() {
+							defer func() { _ = nc.Close() }()
+							head := make([]byte, 7)
+							if _, err := io.ReadFull(nc, head); err != nil || string(head) == "OPTIONS" {
+								return
+							}
+							time.Sleep(5 * time.Second)
+							_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+						}()
+					}
+				}()
+				defer func() { _ = ln.Close() }()
+				if a := w.post("/", "", "x"); a.status != 200 {
+					t.Errorf("%d, want 200", a.status)
+				}
+				synctest.Wait()
+				if m := w.member("a"); !m.InService || m.Errors != 0 {
+					t.Errorf("member %+v", m)
+				}
+			})
+		})
+	}
+}

@@ -142,7 +142,9 @@ func (p *Proxy) ask(m *member) *endpoint.Failure {
 }
 
 // probe asks once. A refusal is an answer: so does a member that stops in good
-// order, and still has our requests to finish.
+// order, and still has our requests to finish. The end of the connection is one too:
+// of a process that does not want to be asked, or of one that is dead, whose other
+// connections end as well.
 func (p *Proxy) probe(m *member) *endpoint.Failure {
 	var f *endpoint.Failure
 	if m.isOurs() {
@@ -150,7 +152,10 @@ func (p *Proxy) probe(m *member) *endpoint.Failure {
 	} else {
 		f = p.connect(m.endpoint().Address())
 	}
-	if f != nil && (f.Kind == endpoint.Refused || f.Kind == endpoint.Closed || f.Kind == endpoint.Canceled) {
+	switch {
+	case f == nil, f.Kind == endpoint.Refused, f.Kind == endpoint.Closed, f.Kind == endpoint.Canceled:
+		return nil
+	case f.Kind == endpoint.ProbeFailed && !isTimeout(f):
 		return nil
 	}
 	return f

@@ -26,7 +26,7 @@ const (
 	Refused             // the member's machine refused the connection, or reset it at once
 	ConnectTimeout      // no connection within ConnectTimeout
 	Unreachable         // any other reason not to get one: no such name, no route
-	ProbeFailed         // connected, but no answer to the probe
+	ProbeFailed         // connected, but no answer to the probe; Err is os.ErrDeadlineExceeded if the member was silent
 	Unsent              // the write failed before its first byte
 
 	WriteMidway // the write failed after some bytes; a reply may be there all the same
@@ -116,7 +116,7 @@ var (
 	errBusy         = errors.New("endpoint: all connections are in use")
 	errDismissed    = errors.New("endpoint: the member is not to be used now")
 	errLeft         = errors.New("endpoint: the client has gone away")
-	errSilent       = errors.New("endpoint: no answer to the probe")
+	errSilent       = fmt.Errorf("endpoint: no answer to the probe: %w", os.ErrDeadlineExceeded)
 	errManyInterims = &http1.Error{Status: 502, Reason: "too many interim replies"}
 )
 
