@@ -25,7 +25,6 @@ func (x *exchange) serveOwn() (bool, failure) {
 	if i := r.Find(http1.NameMaxForwards, 0); i >= 0 {
 		n, ok := maxForwards(r.Value(i))
 		if !ok || r.Find(http1.NameMaxForwards, i+1) >= 0 {
-			x.pump.reset(r.Body.Length() == 0)
 			return false, x.failed(failClient, errMaxForwards)
 		}
 		x.hops = n - 1
@@ -44,7 +43,6 @@ func (x *exchange) serveOwn() (bool, failure) {
 // answerHere answers OPTIONS or TRACE as the last recipient.
 func (x *exchange) answerHere() {
 	r := &x.req
-	x.pump.reset(r.Body.Length() == 0)
 	x.status = http.StatusOK
 	if r.Method == http1.MethodTrace {
 		x.writeTrace()

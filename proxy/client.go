@@ -115,7 +115,7 @@ func (p *Proxy) give(x *exchange) {
 // reset forgets the request of net/http's server.
 func (c *client2) reset() {
 	c.end()
-	c.w, c.r, c.err, c.aside = nil, nil, nil, false
+	c.w, c.r, c.err = nil, nil, nil
 	c.head.Free()
 	c.lines.Free()
 	if c.buf != nil {

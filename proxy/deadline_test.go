@@ -291,3 +291,30 @@ func TestRequestTimeoutSparesTunnels(t *testing.T) {
 		}
 	})
 }
+
+// RequestTimeout bounds the reading of a short body as well.
+func TestRequestTimeoutReadsBody(t *testing.T) {
+	both(t, options{config: func(c *proxy.Config) { c.RequestTimeout = 3 * time.Second }}, func(t *testing.T, w *world) {
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+proxyAddr+"/", &dripper{100})
+		r.ContentLength = 100
+		start := time.Now()
+		a, err := w.send(r)
+		if took := time.Since(start); err != nil || a.status != 504 || took > 3200*time.Millisecond {
+			t.Errorf("%d, %v after %v; want 504 after 3 s", a.status, err, took)
+		}
+		time.Sleep(10 * time.Second) // until the client has given up, too
+	})
+}
+
+// A request that is held for redundancy is over with RequestTimeout as any other.
+func TestRequestTimeoutWhileHeld(t *testing.T) { // D8
+	o := options{members: four, serve: allCrash("a"), config: func(c *proxy.Config) { c.RequestTimeout = 2 * time.Second }}
+	both(t, o, func(t *testing.T, w *world) {
+		w.proxy.SetMembers(running("abcd"))
+		start := time.Now()
+		a := soon(t, w.ask(t.Context(), "GET", "s.a"), time.Minute)
+		if took := time.Since(start).Truncate(time.Millisecond); a.status != 504 || took != 2*time.Second {
+			t.Errorf("status %d after %v, want 504 after 2 s", a.status, took)
+		}
+	})
+}

@@ -28,7 +28,7 @@ const statusClientGone = 499
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // classifyBody says what the end of a request's body with err means.
-func classifyBody(err error) failure {
+func (x *exchange) classifyBody(err error) failure {
 	if e, ok := errors.AsType[*http1.Error](err); ok {
 		if e.Status == http.StatusRequestEntityTooLarge {
 			return failTooLarge
@@ -36,6 +36,8 @@ func classifyBody(err error) failure {
 		return failClient
 	}
 	switch {
+	case isTimeout(err) && x.overdue():
+		return failOverdue
 	case isTimeout(err):
 		return failSlow
 	case errors.Is(err, errSpool):

@@ -19,11 +19,8 @@ type request interface {
 	// Source hands out the body.
 	http1.Source
 
-	// interruptible is called before a goroutine calls Next that may be
-	// interrupted. interrupt makes a Next that waits, in another goroutine, return.
-	// resume is called after it has returned, and says whether Next can be called
-	// again.
-	interruptible()
+	// interrupt makes a Next that waits, in another goroutine, return. resume is
+	// called after it has returned, and says whether Next can be called again.
 	interrupt()
 	resume() bool
 }
@@ -207,14 +204,22 @@ func (x *exchange) readReply() failure {
 	if err := x.await(); err != nil {
 		return x.classify(err)
 	}
-	x.conn.Wire().SetReadTimeout(x.silence)
-	if f := x.conn.ReadReply(&x.rep, x.req.Method); f != nil {
-		if f.Kind == endpoint.Malformed {
-			return x.failed(failMalformed, f)
+	var f *endpoint.Failure
+	err := x.watch(func(step time.Duration) error {
+		// Not a time-out, which each byte would renew.
+		x.conn.Wire().SetReadDeadline(time.Now().Add(step))
+		if f = x.conn.ReadReply(&x.rep, x.req.Method); f != nil {
+			return f
 		}
-		return x.classify(f)
+		return nil
+	})
+	switch {
+	case err == nil:
+		return failNone
+	case f.Kind == endpoint.Malformed:
+		return x.failed(failMalformed, f)
 	}
-	return failNone
+	return x.classify(err)
 }
 
 // classify says what the end of the connection with err means, before there was
@@ -251,12 +256,22 @@ const (
 	watchLast  = time.Second
 )
 
-// await waits for bytes of the member. Now and then it looks whether the client
-// is still there; while the pump runs the pump would notice.
+// await waits for bytes of the member, and holds no buffer meanwhile.
+func (x *exchange) await() error {
+	return x.watch(func(step time.Duration) error {
+		x.conn.Wire().SetReadTimeout(step)
+		return x.conn.Wire().Await()
+	})
+}
+
+// watch repeats read, which waits for the member for a step at a time. Now and then
+// it looks whether the client is still there; while the pump runs the pump would
+// notice.
 //
 // The error is [os.ErrDeadlineExceeded] when the member has been silent for too
-// long. Its silence counts from the last piece of the body that it was sent.
-func (x *exchange) await() error {
+// long. Its silence counts from the last piece of the body that it was sent, and not
+// while the client has to send one.
+func (x *exchange) watch(read func(step time.Duration) error) error {
 	wire, silence := x.conn.Wire(), x.silence
 	since := time.Now()
 	begun, vigil := since, false
@@ -269,13 +284,16 @@ func (x *exchange) await() error {
 		if silence > 0 {
 			step = min(step, max(silence-time.Since(since), time.Millisecond))
 		}
-		wire.SetReadTimeout(x.within(step))
-		err := wire.Await()
+		before := wire.Buffered()
+		err := read(x.within(step))
 		if err == nil || !isTimeout(err) {
 			return err
 		}
 		if x.overdue() {
 			return errOverdue
+		}
+		if wire.Buffered() != before {
+			since = time.Now() // a part of what is awaited
 		}
 		if last := x.pump.progress(); last.After(since) {
 			since = last
@@ -369,8 +387,13 @@ func (b *replyBody) Next() ([]byte, error) {
 			return nil, err
 		}
 	}
-	wire.SetReadTimeout(silence)
-	return body.Next()
+	var p []byte
+	err := b.x.watch(func(step time.Duration) (err error) {
+		wire.SetReadDeadline(time.Now().Add(step))
+		p, err = body.Next()
+		return err
+	})
+	return p, err
 }
 
 // Ready is [http1.Body.Ready].

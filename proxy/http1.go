@@ -89,7 +89,13 @@ func (c *client1) end() error {
 }
 
 // Next is that of the request's body.
-func (c *client1) Next() ([]byte, error) { return c.x.req.Body.Next() }
+func (c *client1) Next() ([]byte, error) {
+	x := c.x
+	if x.within(x.p.body) < x.p.body {
+		c.conn.SetReadDeadline(x.until)
+	}
+	return x.req.Body.Next()
+}
 
 // Ready is that of the request's body.
 func (c *client1) Ready() bool { return c.x.req.Body.Ready() }
@@ -100,8 +106,6 @@ func (c *client1) Trailer() *http1.Head {
 	dropTrailer(t)
 	return t
 }
-
-func (c *client1) interruptible() {}
 
 func (c *client1) interrupt() { c.conn.Interrupt() }
 

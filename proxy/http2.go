@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -22,10 +23,12 @@ type client2 struct {
 	head    http1.Out
 	buf     []byte
 	err     error // what Next returns next
-	aside   bool  // reads go on in a goroutine of their own, so that waiting for them can be interrupted
-	reading bool  // such a goroutine is under way
+	reading bool  // a read is under way, in a goroutine of its own
 	got     chan read
 	cut     chan struct{} // a token: interrupt was called
+	silence *time.Timer   // of the body
+	stall   *time.Timer   // breaks off a write that takes too long
+	broken  chan struct{} // a token: stall has fired, and done that
 	lines   http1.Out
 	trailer http1.Request
 }
@@ -105,22 +108,22 @@ type read struct {
 	err error
 }
 
-// interruptible is called before another goroutine may interrupt a Next.
+// read reads into buf.
 //
-// A body of net/http's server that a deadline has passed cannot be read any more,
-// so what is interrupted is not the read, but who waits for it.
-func (c *client2) interruptible() {
+// A body of net/http's server that a deadline has passed cannot be read any more, and
+// a deadline would go on while nobody reads. So what is interrupted, and what times
+// out, is not the read, but who waits for it.
+func (c *client2) read() (n int, err error) {
 	if c.got == nil {
 		c.got, c.cut = make(chan read, 1), make(chan struct{}, 1)
 	}
-	c.aside = true
-}
-
-// read reads into buf.
-func (c *client2) read() (n int, err error) {
-	if !c.aside {
-		return c.r.Body.Read(c.buf)
+	wait := c.x.within(c.x.p.body)
+	if c.silence == nil {
+		c.silence = time.NewTimer(wait)
+	} else {
+		c.silence.Reset(wait)
 	}
+	defer c.silence.Stop()
 	if !c.reading {
 		c.reading = true
 		body, buf, got := c.r.Body, c.buf, c.got
@@ -135,6 +138,8 @@ func (c *client2) read() (n int, err error) {
 		return r.n, r.err
 	case <-c.cut:
 		return 0, http1.ErrInterrupted
+	case <-c.silence.C:
+		return 0, os.ErrDeadlineExceeded
 	}
 }
 
@@ -148,8 +153,8 @@ func (c *client2) Next() ([]byte, error) {
 	}
 	for range maxEmptyReads {
 		n, err := c.read()
-		if errors.Is(err, http1.ErrInterrupted) {
-			return nil, err
+		if c.reading {
+			return nil, err // it goes on
 		}
 		c.err = err
 		if n > 0 {
@@ -263,7 +268,9 @@ func (c *client2) send(rep *http1.Reply, body http1.Source) (n int64, rerr, werr
 	flush := http.NewResponseController(c.w)
 	for {
 		if !body.Ready() {
-			if werr = flush.Flush(); werr != nil {
+			c.begin()
+			werr = flush.Flush()
+			if c.done(); werr != nil {
 				return n, nil, werr
 			}
 		}
@@ -275,7 +282,9 @@ func (c *client2) send(rep *http1.Reply, body http1.Source) (n int64, rerr, werr
 		if err != nil {
 			return n, err, nil
 		}
-		if _, werr = c.w.Write(p); werr != nil {
+		c.begin()
+		_, werr = c.w.Write(p)
+		if c.done(); werr != nil {
 			return n, nil, werr
 		}
 		n += int64(len(p))
@@ -313,6 +322,30 @@ func (c *client2) refuse(status int) (int64, error) {
 	if c.r.Method == http.MethodHead {
 		return 0, nil
 	}
+	c.begin()
+	defer c.done()
 	n, err := c.w.Write(page.Body)
 	return int64(n), err
+}
+
+// begin is called before a write, and done after it: one that takes longer than
+// Config.WriteTimeout is broken off, with its stream. The server's own time-out is
+// about its connection, and not about a client that lets one stream wait.
+func (c *client2) begin() {
+	if c.stall != nil {
+		c.stall.Reset(c.x.p.write)
+		return
+	}
+	c.broken = make(chan struct{}, 1)
+	c.stall = time.AfterFunc(c.x.p.write, func() {
+		// If it cannot be had, the client's connection has to end.
+		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Unix(1, 0))
+		c.broken <- struct{}{}
+	})
+}
+
+func (c *client2) done() {
+	if !c.stall.Stop() {
+		<-c.broken // nobody touches w after the exchange was given back
+	}
 }

@@ -249,6 +249,7 @@ func (x *exchange) serve() {
 		x.until = x.start.Add(x.p.request)
 	}
 	x.identify()
+	x.pump.reset(x.req.Body.Length() == 0)
 	to := nextMember
 	answered, f := x.serveOwn()
 	if answered {

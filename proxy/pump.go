@@ -29,7 +29,7 @@ type pump struct {
 	ended   atomic.Bool  // the body was read to its end
 	drained atomic.Bool  // and all that was read was handed to the connection
 	settled atomic.Bool  // the request will not be sent again
-	last    atomic.Int64 // when the member was last sent a piece; nanoseconds of Unix time
+	last    atomic.Int64 // when the member was last sent a piece, in nanoseconds of Unix time, or clientsTurn
 
 	// Valid when it is over.
 	failure failure
@@ -65,7 +65,6 @@ func (p *pump) start(x *exchange) {
 	p.drained.Store(false)
 	p.settled.Store(!x.resendable())
 	p.touch()
-	x.in.interruptible()
 	go p.run(x)
 }
 
@@ -82,13 +81,15 @@ func (p *pump) run(x *exchange) {
 	if err == nil || errors.Is(err, http1.ErrInterrupted) {
 		return
 	}
-	p.failure, p.err = classifyBody(err), err
+	p.failure, p.err = x.classifyBody(err), err
 	x.conn.Interrupt() // nobody need wait for an answer to half a request
 }
 
 // next reads a piece of the body from the client.
 func (p *pump) next(x *exchange) ([]byte, error) {
+	p.last.Store(clientsTurn)
 	piece, err := x.in.Next()
+	p.touch()
 	if err == io.EOF { //nolint:errorlint // a Source returns it bare
 		p.ended.Store(true)
 		p.drained.Store(true)
@@ -162,6 +163,10 @@ func (p *pump) settle(x *exchange) {
 	}
 }
 
+// clientsTurn stands for now: the client is waited for, so the member has nothing to
+// say, however long that takes.
+const clientsTurn = -1
+
 // touch notes that the member is sent something.
 func (p *pump) touch() { p.last.Store(time.Now().UnixNano()) }
 
@@ -177,8 +182,13 @@ func (p *pump) busy() bool {
 	return p.running
 }
 
-// progress returns when the member was last sent something.
-func (p *pump) progress() time.Time { return time.Unix(0, p.last.Load()) }
+// progress returns since when the member has had nothing to wait for.
+func (p *pump) progress() time.Time {
+	if at := p.last.Load(); at != clientsTurn {
+		return time.Unix(0, at)
+	}
+	return time.Now()
+}
 
 // wait waits for the pump's own end.
 func (p *pump) wait() {

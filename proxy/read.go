@@ -16,8 +16,7 @@ import (
 // does is the member's business (RFC 9110 section 10.1.1).
 func (x *exchange) begin() failure {
 	body := &x.req.Body
-	ended := body.Length() == 0
-	x.pump.reset(ended)
+	ended := x.pump.ended.Load()
 	if x.p.maxBody > 0 && body.Length() > x.p.maxBody {
 		return x.failed(failTooLarge, errTooLarge)
 	}
@@ -46,7 +45,7 @@ func (x *exchange) collect(more func() bool) failure {
 			x.msg.EndBody(x.framing, x.in.Trailer())
 			return failNone
 		case err != nil:
-			return x.failed(classifyBody(err), err)
+			return x.failed(x.classifyBody(err), err)
 		}
 		if x.read += int64(len(piece)); x.p.maxBody > 0 && x.read > x.p.maxBody {
 			return x.failed(failTooLarge, errTooLarge)

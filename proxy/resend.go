@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net/http"
 	"slices"
 	"time"
 )
@@ -98,6 +99,9 @@ func (x *exchange) awaitRestored() whither {
 			return nextRestored
 		case v == hopeless || left <= 0:
 			p.counts.unrestored.Add(1)
+			if x.overdue() {
+				x.failure, x.status = x.failed(failOverdue, errOverdue), http.StatusGatewayTimeout
+			}
 			return giveUp
 		}
 		t.Reset(min(step, left))

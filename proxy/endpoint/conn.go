@@ -46,16 +46,20 @@ const maxInterims = 16
 
 // ReadReply reads the next reply head into rep; to is the method of the request.
 // If rep is an interim one ([http1.Reply.Interim]) it is called again for the
-// next. It waits at most ReplyTimeout or SocketTimeout for each byte. It may be
-// called after a failed write, since a member that answers early stops reading.
+// next. It waits at most ReplyTimeout or SocketTimeout for each byte; after a
+// failure of [TimedOut] nothing is lost, and it may be called again. It may be called
+// after a failed write, since a member that answers early stops reading.
 func (c *Conn) ReadReply(rep *http1.Reply, to http1.Method) *Failure {
 	if err := c.wire.ReadReply(rep, to); err != nil {
 		kind := replyKind(err)
 		if kind == Interrupted && c.left.Load() {
 			kind = TimedOut
 		}
-		f := c.failure(kind, ended(err))
+		f := c.fault(kind, ended(err))
 		f.Received = int64(c.wire.Buffered())
+		if kind != TimedOut {
+			c.spoilt.Store(true)
+		}
 		return f
 	}
 	if !rep.Interim() {
@@ -92,6 +96,11 @@ func (c *Conn) BodyFailure(err error) *Failure { return c.failure(Cut, ended(err
 // failure makes a failure of this connection, which is not used again.
 func (c *Conn) failure(k Kind, err error) *Failure {
 	c.spoilt.Store(true)
+	return c.fault(k, err)
+}
+
+// fault is failure for a connection that may be used again.
+func (c *Conn) fault(k Kind, err error) *Failure {
 	return &Failure{Kind: k, Address: c.e.address, Tries: c.tries, Sent: c.sent.Load(), Kept: c.kept, Err: err}
 }
 
