@@ -1,8 +1,10 @@
 package session
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
@@ -505,6 +507,30 @@ func TestLateRequest(t *testing.T) {
 		defer mu.Unlock()
 		if len(told) != 1 || !told[0].Late || !slices.Equal(told[0].Keys, []string{"counter", "slow"}) {
 			t.Errorf("OnConflict was told %+v, want the two attributes of the late request", told)
+		}
+	})
+}
+
+// TestClientGone: a request whose client has gone before its handler could run is
+// not run, and leaves the session as it was for whoever comes next: a proxy that
+// had no answer in time has told the client so.
+func TestClientGone(t *testing.T) {
+	bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		for _, name := range []string{"a", "b", "c"} { // the primary, the copy, somebody who has to fetch it
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/counter", nil)
+			r.Header.Set("Cookie", "JSESSIONID="+b.value)
+			w := httptest.NewRecorder()
+			f.nodes[name].h.ServeHTTP(w, r)
+			if w.Code != http.StatusServiceUnavailable || w.Header().Get(NotExecuted) != "" {
+				t.Errorf("at %s: %d, %s %q; want 503 and no word to a proxy, which has gone", name, w.Code, NotExecuted, w.Header().Get(NotExecuted))
+			}
+		}
+		if got := b.get(f.nodes["b"], "/counter"); got.Counter != 2 || got.Lost || got.code != http.StatusOK {
+			t.Errorf("the next request: %+v, want 2", got)
 		}
 	})
 }

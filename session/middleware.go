@@ -32,6 +32,9 @@ const keepBody = 64 << 10
 // The cookie of the session is written if the client's does not say who holds
 // the session now. The path parameter is taken off the request's path.
 //
+// next does not run if the client has gone before it could: while the session was
+// looked for, or because this member stood still.
+//
 // If next panics, what it changed before is flushed, or taken back if
 // [Config.RollbackOnPanic] is set, and the panic goes on (TC-8). OPTIONS * is answered here, for probes (PLUG-118).
 func (m *Manager) Handler(next http.Handler) http.Handler {
@@ -56,6 +59,11 @@ func (m *Manager) Handler(next http.Handler) http.Handler {
 				m.table.drop(s.e)
 			}
 		}()
+		if err == nil && refusal == "" {
+			// Nobody waits for it any more. Its client may have gone on elsewhere, as
+			// when this member stood still for a while and goes on now.
+			err = r.Context().Err()
+		}
 		switch {
 		case err != nil:
 			m.giveUp(s)
