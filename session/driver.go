@@ -247,6 +247,7 @@ func conflictOf(id string, c *owner.Conflict) Conflict {
 	for _, a := range c.Lost {
 		out.Keys = append(out.Keys, a.Key)
 	}
+	slices.Sort(out.Keys)
 	return out
 }
 

@@ -112,8 +112,9 @@ const seeks = 4
 // seek begins a request for the session of that id, and waits until it may run, or
 // must not. v is what its client has seen. The entry is held.
 func (m *Manager) seek(s *Session, id string, v cookie.Value) (e *entry, c *call, a answer) {
+	v.ID = id
 	for try := 1; ; try++ {
-		e, c = m.arriveAs(s, id, epochOf(v.Epoch), m.living(v.Primary))
+		e, c = m.arriveAs(s, v)
 		a = m.wait(c)
 		if a.handle || a.Outcome != owner.Failed || len(s.turns) == 0 || try == seeks {
 			return e, c, a

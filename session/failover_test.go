@@ -196,6 +196,30 @@ func TestBothHoldersGone(t *testing.T) { // SESS-35, TC-6, ownership vector 25
 	})
 }
 
+// A member that reaches none of the holders does not say that the session is
+// lost while somebody else reaches them (ownership vectors 29 and 37).
+func TestHoldersOutOfReach(t *testing.T) {
+	bubble(t, Config{Placement: Ring}, "abcd", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		d := f.nodes["d"]
+		for _, holder := range []string{"a", "b"} {
+			f.net.Cut(f.nodes[holder].ip, d.ip)
+		}
+		for range 2 { // at once, and when nothing is left to wait for
+			if got := b.get(d, "/counter"); got.code != http.StatusServiceUnavailable || got.header.Get(NotExecuted) != "owner; member=a" {
+				t.Errorf("behind the cut: %d %+v, want it not executed here", got.code, got)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		f.net.Cut(f.nodes["c"].ip, d.ip)
+		time.Sleep(2 * time.Second)
+		if got := b.get(d, "/counter"); !got.Lost || !got.IsNew {
+			t.Errorf("cut off from all: %d %+v, want a new session, lost", got.code, got)
+		}
+	})
+}
+
 // A link that drops everything costs the request that meets it AckTimeout, once,
 // and no other (TC-9, SESS-10, ownership vector 28).
 func TestCutLink(t *testing.T) {

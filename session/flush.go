@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/understudy-lb/understudy/cookie"
 	"github.com/understudy-lb/understudy/session/owner"
 )
 
@@ -147,7 +148,7 @@ func (r *reborn) make(m *Manager, lost string, changes owner.Changes) (e *entry,
 	defer r.mu.Unlock()
 	now := time.Now()
 	if n, ok := r.ids[lost]; ok && now.Before(n.until) {
-		e, c = m.arrive(n.id, owner.Epoch{}, m.self)
+		e, c = m.arrive(n.id)
 		return e, c, true, nil
 	}
 	if e, c, err = m.bear(changes); err != nil {
@@ -180,22 +181,28 @@ func (r *reborn) sweep(now time.Time) {
 	}
 }
 
-// arrive begins a request for the session of that id (R1 to R6). The entry is
-// held; the call answers when the handler may run, or must not.
-func (m *Manager) arrive(id string, seen owner.Epoch, first owner.Member) (*entry, *call) {
-	return m.arriveAs(nil, id, seen, first)
+// arrive begins a request for the session of that id, of which nothing else is
+// known. The entry is held; the call answers when the handler may run, or must not.
+func (m *Manager) arrive(id string) (*entry, *call) {
+	return m.arriveAs(nil, cookie.Value{ID: id, Primary: m.self.Name})
 }
 
-// arriveAs is arrive for a request that has its turn at the session.
-func (m *Manager) arriveAs(s *Session, id string, seen owner.Epoch, first owner.Member) (*entry, *call) {
-	e := m.table.hold(id)
+// arriveAs begins a request that presents v (R1 to R6) and has its turn at the
+// session, if s is not nil.
+func (m *Manager) arriveAs(s *Session, v cookie.Value) (*entry, *call) {
+	e := m.table.hold(v.ID)
 	c := m.newCall()
 	c.turn = s
+	ev := owner.Event{Kind: owner.Request, Op: &c.op, Cookie: epochOf(v.Epoch), Primary: m.living(v.Primary), Expiry: owner.Expiry{Access: m.clock()}}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m.expire(e)
-	c.accessed = e.machine.Record().Expiry.Access
-	m.step(e, &owner.Event{Kind: owner.Request, Op: &c.op, Cookie: seen, Primary: first, Expiry: owner.Expiry{Access: m.clock()}}, nil)
+	r := e.machine.Record()
+	c.accessed = r.Expiry.Access
+	if v.Secondary != "" && (!e.machine.Primary(m.self) || !r.Descends(ev.Cookie)) {
+		ev.Secondary = m.living(v.Secondary)
+	}
+	m.step(e, &ev, nil)
 	return e, c
 }
 

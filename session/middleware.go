@@ -200,7 +200,7 @@ func (m *Manager) rejoin(s *Session) {
 	if id == "" {
 		return
 	}
-	e, c := m.arrive(id, owner.Epoch{}, m.self)
+	e, c := m.arrive(id)
 	a := m.wait(c)
 	if !a.handle {
 		m.table.drop(e)

@@ -99,6 +99,10 @@
 //   - R6: Not-Executed is not said within a promise of losing the connection
 //     to the primary: until then it may turn out that it is gone, and only
 //     this member knows yet.
+//   - R6 (37): Lost is not said while a member that the cookie names may be there:
+//     its connection has just broken, or somebody who was asked can reach it. Without
+//     this a member that stood still for a moment and finds its connections ended
+//     answers with a new session although all holders live.
 //   - R7: who is told that the primary is lost, but is connected with it,
 //     asks it before giving the session away. A claim counts only for the
 //     epoch that the taker knows.
@@ -121,7 +125,7 @@
 //     epoch carries everything.
 //   - R13: a copy on a member that is about to come back ([Returning]) is not
 //     struck: a member that was frozen meets nothing but ends of connections,
-//     and would outbid the branch that lives.
+//     and would outbid the branch that lives. Nor is it promoted over (R7, R8).
 //   - R13: without a request a copy is struck only if another member can take
 //     its place. A member that is alone gains nothing by a new epoch.
 //   - R7: a Take from whom this member takes for the primary itself is granted

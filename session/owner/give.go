@@ -44,7 +44,7 @@ func (s *step) yield(o *Op, fenced bool) {
 		}
 	case !s.over(p):
 		o.phase = yielding
-		s.out = append(s.out, Action{Kind: Wait, To: p})
+		s.outlast(p)
 	default:
 		s.grant(o)
 	}

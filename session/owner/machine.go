@@ -94,6 +94,7 @@ type op struct {
 	idle     int64 // new Expiry.Idle, zero for none
 
 	cookie  Epoch
+	second  Member // request: the cookie's secondary
 	peer    Member // request: the cookie's primary; recovery: who is to be relieved; forwarding: to whom; from outside: who asks
 	changes Changes
 	view    Attrs    // what the handler saw, with what it has flushed
@@ -239,10 +240,19 @@ func (s *step) returning(p Member) bool {
 
 func (s *step) connected(p Member) bool { return !p.IsZero() && s.env.Peer(p)&Connected != 0 }
 
-// over reports whether p cannot rely on this member any more (C3, C5).
+// over reports whether p cannot rely on this member any more (C3, C5), and will
+// not be back in a moment: who was frozen has promised nothing lately, but does
+// not know what the others have done meanwhile.
 func (s *step) over(p Member) bool {
-	f := s.env.Peer(p)
-	return f&Gone != 0 || f&(Connected|Promised) == 0
+	return s.env.Peer(p)&Gone != 0 || s.env.Peer(p)&(Connected|Promised) == 0 && !s.returning(p)
+}
+
+// outlast has the driver say when the promise to p is over. Of one that returns
+// it says so in any case.
+func (s *step) outlast(p Member) {
+	if s.env.Peer(p)&(Connected|Promised) != 0 {
+		s.out = append(s.out, Action{Kind: Wait, To: p})
+	}
 }
 
 func (s *step) send(to Member, msg Message) {
@@ -254,7 +264,7 @@ func (s *step) handle(ev *Event) {
 	switch ev.Kind {
 	case Request, Recover:
 		s.add(o)
-		o.cookie, o.peer, o.access = ev.Cookie, ev.Primary, ev.Expiry.Access
+		o.cookie, o.peer, o.second, o.access = ev.Cookie, ev.Primary, ev.Secondary, ev.Expiry.Access
 		if ev.Kind == Recover {
 			o.role, o.cookie, o.peer = recovery, s.m.rec.Epoch, ev.Peer
 		}
@@ -295,6 +305,7 @@ func (s *step) handle(ev *Event) {
 	case Relocate:
 		s.relocate(ev.Peer)
 	case PeerAway:
+		s.restless = true
 		s.away(ev.Peer)
 	case PromiseOver:
 		s.restless = true

@@ -24,7 +24,7 @@ type search struct {
 	waiting []Member // who has not answered yet
 	primary Member   // whom the own record named when the round began
 	missed  bool     // somebody became unreachable during the round
-	patient bool     // the old primary was given the time of its promise to be found gone (C5)
+	patient bool     // a member that is unreachable was given the time of its promise to be found gone, or to be back (C5)
 }
 
 // silent notes that x will not answer.
@@ -155,7 +155,7 @@ func (s *step) decide(o *Op) {
 		s.dead(o)
 		return
 	case !b.Held() || q.highest < o.cookie.N:
-		s.end(o, Result{Outcome: Lost})
+		s.missing(o)
 		return
 	case !b.Descends(o.cookie):
 		o.flagged, o.cookie = true, b.Epoch
@@ -201,6 +201,37 @@ func (s *step) decide(o *Op) {
 	s.succeed(o, p, disowned)
 }
 
+// missing: nobody who was asked has what the cookie names (37). A member that it
+// names and that is not proven gone may have it. If its connection has broken
+// just now, it is given the time until it is known what has become of it; and if
+// somebody else can reach it, it is for that member to say that all is lost.
+func (s *step) missing(o *Op) {
+	q := o.search
+	var reached Member
+	for _, p := range []Member{o.peer, o.second} {
+		switch {
+		case o.role != request, p.IsZero(), p.Name == s.self.Name, s.env.Peer(p)&Gone != 0, slices.Contains(q.heard, p):
+		case s.connected(p):
+			s.arrive(o) // it is back (9b)
+			return
+		case !s.over(p) && (o.phase == promising || !q.patient):
+			q.patient = true
+			s.promise(o, p)
+			return
+		case reached.IsZero() && slices.Contains(q.reach, p):
+			reached = p
+		}
+	}
+	switch {
+	case o.phase == promising:
+		s.inquire(o) // the answers are old
+	case reached.IsZero():
+		s.end(o, Result{Outcome: Lost})
+	default:
+		s.end(o, Result{Outcome: NotExecuted, Elsewhere: reached})
+	}
+}
+
 // leave: somebody else is connected with the primary p, so that it is not for
 // this member to replace it. A connection that has broken just now is given the
 // time until it is known what has become of p.
@@ -219,7 +250,7 @@ func (s *step) leave(o *Op, p Member) {
 
 func (s *step) promise(o *Op, p Member) {
 	o.phase = promising
-	s.out = append(s.out, Action{Kind: Wait, To: p})
+	s.outlast(p)
 }
 
 // succeed: the primary p of the best record is lost, or is none. The first in

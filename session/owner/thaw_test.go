@@ -6,13 +6,13 @@ import "testing"
 // promoted over it and gone on, and A has just seen its connections end.
 func frozen(t *testing.T) (s *script, w1, w2 *client) {
 	s = newScript(t, 3)
-	s.comesBack = func() bool { return true }
 	w1 = s.slow("A", s.c1)
 	s.hold("B", "A")
 	s.hold("C", "A")
 	s.part("A B", "A C")
 	w2 = s.do(write, "B", s.c1)
 	s.served(w2, "B!C!2B", w2)
+	s.comesBack = func() bool { return true } // to A; to the others it was silent
 	s.release("B", "A")
 	s.release("C", "A")
 	s.settle()
@@ -48,6 +48,35 @@ func TestThawedReaderWaits(t *testing.T) {
 	s.settle()
 	s.includes(r, w2)
 	s.served(w1, "", w1, w2)
+}
+
+// TestThawedSecondaryWaits is the same for a secondary: it must not promote over
+// a primary that has only ended the connection because of the pause.
+func TestThawedSecondaryWaits(t *testing.T) {
+	for _, back := range []bool{true, false} {
+		s := newScript(t, 3)
+		s.hold("A", "B")
+		s.hold("C", "B")
+		s.part("A B", "B C")
+		w1 := s.do(write, "A", s.c1) // it strikes B
+		s.served(w1, "A!C!2A", w1)
+		s.comesBack = func() bool { return true } // to B; to the others it was silent
+		s.release("A", "B")
+		s.release("C", "B")
+		s.settle()
+		w2 := s.do(write, "B", s.c1)
+		s.waits(w2)
+		if back {
+			s.join("A B", "B C")
+			s.served(w2, "B!A!3A", w1, w2)
+			s.lineage()
+			continue
+		}
+		s.away(s.nodes[at("B")], s.nodes[at("A")].self)
+		s.away(s.nodes[at("B")], s.nodes[at("C")].self)
+		s.settle()
+		s.served(w2, "B!NONE!2B", w2)
+	}
 }
 
 // TestNotBackInTime: who does not come back is struck, as R13 says.

@@ -74,7 +74,7 @@ type Tag struct {
 type EventKind uint8
 
 const (
-	// Request (Op, Cookie, Primary, Expiry.Access): a request for this session
+	// Request (Op, Cookie, Primary, Secondary, Expiry.Access): a request for this session
 	// arrived. It ends with Handle, or with Reply if the handler must not run.
 	Request EventKind = iota + 1
 
@@ -147,6 +147,11 @@ type Event struct {
 	// Primary is the living boot of the member that the cookie names as
 	// primary, zero if there is none.
 	Primary Member
+
+	// Secondary is likewise that of the secondary. It matters only if nobody who
+	// can be asked has the session (37), and never if this member is the primary and
+	// its record descends from Cookie.
+	Secondary Member
 
 	// Message is not kept after the step; what its slices point at may be.
 	Message *Message
@@ -221,12 +226,13 @@ const (
 	// dropped. A new session follows, not flagged.
 	Ended
 
-	// Lost means: nobody who can be asked has what the cookie names. A new session
-	// follows, flagged. The handler has not run.
+	// Lost means: nobody who can be asked has what the cookie names, and none of the
+	// members that it names can be asked by others (37). A new session follows,
+	// flagged. The handler has not run.
 	Lost
 
-	// NotExecuted means: Result.Elsewhere is the primary and cannot be reached from
-	// here. The handler has not run.
+	// NotExecuted means: Result.Elsewhere is the primary, or may have the session (37),
+	// and cannot be reached from here. The handler has not run.
 	NotExecuted
 
 	// Failed means: an error. Result.Executed says whether the handler has run.
@@ -255,7 +261,7 @@ type Result struct {
 	// not be tried elsewhere.
 	Executed bool
 
-	// Elsewhere is the primary that NotExecuted names.
+	// Elsewhere is the member that NotExecuted names.
 	Elsewhere Member
 }
 

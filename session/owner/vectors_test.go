@@ -770,6 +770,79 @@ func TestVectors(t *testing.T) {
 			}
 		},
 	}, {
+		name: "37: who reaches no holder leaves it to one that others reach", members: 4,
+		run: func(s *script) {
+			s.part("A D", "B D")
+			w := s.do(write, "D", s.c1) // C, which holds nothing, is connected with A
+			s.replies(w, NotExecuted)
+			if w.result.Elsewhere != s.nodes[0].self || w.runs != 0 {
+				s.t.Errorf("elsewhere is %v after %d runs", w.result.Elsewhere, w.runs)
+			}
+			s.kill("A")
+			w = s.do(write, "D", s.c1)
+			s.replies(w, NotExecuted)
+			if w.result.Elsewhere != s.nodes[1].self {
+				s.t.Errorf("elsewhere is %v, want the secondary", w.result.Elsewhere)
+			}
+		},
+	}, {
+		name: "37: a connection that has just broken may be back", members: 4,
+		run: func(s *script) {
+			s.lease[0][3] = true // D has answered A a moment ago
+			s.cut(0, 3)
+			s.cut(1, 3)
+			w := s.do(write, "D", s.c1)
+			s.waits(w)
+			s.join("A D")
+			s.served(w, "D!A!2A", w)
+		},
+	}, {
+		name: "37: who stood still finds its connections ended, and waits for them", members: 4,
+		run: func(s *script) {
+			s.comesBack = func() bool { return true }
+			s.part("A D", "B D", "C D")
+			w := s.do(write, "D", s.c1)
+			s.waits(w)
+			s.join("C D")
+			s.waits(w)
+			s.join("B D")
+			s.waits(w)
+			s.join("A D")
+			s.served(w, "D!A!2A", w)
+		},
+	}, {
+		name: "37: as before, and a holder does not come back", members: 4,
+		run: func(s *script) {
+			s.comesBack = func() bool { return true }
+			s.part("A D", "B D", "C D")
+			w := s.do(write, "D", s.c1)
+			s.join("C D")
+			s.away(s.nodes[3], s.nodes[0].self)
+			s.waits(w)
+			s.away(s.nodes[3], s.nodes[1].self)
+			s.settle()
+			s.replies(w, NotExecuted)
+			if w.result.Elsewhere != s.nodes[0].self {
+				s.t.Errorf("elsewhere is %v, want the primary", w.result.Elsewhere)
+			}
+		},
+	}, {
+		name: "37: nobody reaches a holder: lost, once it is known what has become of them", members: 4,
+		run: func(s *script) {
+			s.lease[0][3] = true
+			s.cut(0, 3)
+			s.cut(1, 3)
+			s.part("A C", "B C")
+			w := s.do(write, "D", s.c1)
+			s.waits(w)
+			s.expire("A", "D")
+			s.settle()
+			s.waits(w) // B may be back as well
+			s.expire("B", "D")
+			s.settle()
+			s.replies(w, Lost)
+		},
+	}, {
 		name: "30: a Grant is lost, the giver waits for its promise", members: 2,
 		run: func(s *script) {
 			s.hold("A", "B")

@@ -64,8 +64,8 @@ type version struct {
 
 type cookie struct {
 	epoch     Epoch
-	primary   int // by name
-	secondary string
+	primary   int    // by name
+	secondary string // by name
 }
 
 // node is one boot of one member.
@@ -698,6 +698,11 @@ func (w *world) arrive(c *client, at *node) {
 	ev := Event{Kind: Request, Op: c.op, Cookie: c.cookie.epoch}
 	if p := w.nodes[c.cookie.primary]; p.up || !at.gone[p.self] {
 		ev.Primary = p.self
+	}
+	if c.cookie.secondary != "NONE" {
+		if p := w.nodes[int(c.cookie.secondary[0]-'A')]; p.up || !at.gone[p.self] {
+			ev.Secondary = p.self
+		}
 	}
 	at.step(ev)
 	if w.tracing {

@@ -192,6 +192,8 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 			if w := (&world{s: *s}); !w.searching(i) {
 				try(label("#%d at %s goes on", i, mname(o.At)), func(w *world) { w.arrive(i) })
 			}
+		case pPatient:
+			try(label("#%d at %s has waited", i, mname(o.At)), func(w *world) { w.ask(i) })
 		case pExec:
 			try(label("#%d: the handler at %s returns", i, mname(o.At)), func(w *world) { w.finish(i) })
 		case pWaitLease:
@@ -575,6 +577,17 @@ func (w *world) weigh(m member, h *Rec) {
 	if w.raise(m, m, r.Copies&^bit(m)) {
 		w.fresh(m)
 	}
+}
+
+// outweighs: m, a primary, learns of the higher record h, and begins an epoch above
+// it, for in its own branch more was changed.
+func (w *world) outweighs(m member, h *Rec) bool {
+	r := w.rec(m)
+	if !opt.Weigh || r.Prim != m || !forked(r, h) {
+		return false
+	}
+	w.weigh(m, h)
+	return newer(r, h)
 }
 
 // flood: whoever learns of a tombstone tells all it is connected with. One

@@ -118,7 +118,7 @@ func show(s *State) string {
 	fmt.Fprintf(&b, "jar %v seen %05b", s.Jar, s.Seen)
 	for i := range s.Ops {
 		if o := &s.Ops[i]; o.Ph != pIdle {
-			fmt.Fprintf(&b, " #%d:%s@%s %s", i, kindNames[o.Kind], mname(o.At), []string{"", "take", "ask", "waitlease", "exec", "flush", "fwd", "retry", "done", "join"}[o.Ph])
+			fmt.Fprintf(&b, " #%d:%s@%s %s", i, kindNames[o.Kind], mname(o.At), []string{"", "take", "ask", "waitlease", "exec", "flush", "fwd", "retry", "done", "join", "patient"}[o.Ph])
 		}
 	}
 	return b.String()

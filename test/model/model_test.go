@@ -78,6 +78,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"yield", "two", 2},
 		{"start", "cut3", 3},
 		{"weigh", "two", 3},
+		{"patience", "break3", 2},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			sc := explore(t, tt.scope, tt.rule, tt.cli)

@@ -30,6 +30,7 @@ type rules struct {
 	Yield      bool // changes that come late do not replace what others have made of the same key since: they fail
 	Start      bool // of epochs that is higher in which more had been changed when they began, whatever was done to the pair
 	Weigh      bool // a primary that meets a branch in which less was changed raises, so that its changes count
+	Patience   bool // "lost" is not said while a member that the cookie names may be there: it is waited for, then left to whoever can reach it
 	Majority   bool
 	Slow       bool // handlers take time: others may interleave
 	Resend     bool // requests on a dead member are sent again once
@@ -90,6 +91,8 @@ func (o *rules) rule(name string) *bool {
 		return &o.Weigh
 	case "yield":
 		return &o.Yield
+	case "patience":
+		return &o.Patience
 	}
 	return nil
 }
@@ -104,7 +107,7 @@ func allRules() rules {
 	return rules{
 		Lineage: true, Succession: true, Lease: true, Regen: true, GrantFence: true, ReadWaits: true, GrantCheck: true, AskAll: true,
 		TombSync: true, Conn: true, Reapply: true, Flood: true, OneSearch: true, AskPrim: true, Reigns: true, NoBlank: true, Again: true,
-		ReplyCheck: true, AskWaits: true, Replaced: true, LostTwice: true, CookieSnap: true, Yield: true, Start: true, Weigh: true, Names: 3, Want: 1,
+		ReplyCheck: true, AskWaits: true, Replaced: true, LostTwice: true, CookieSnap: true, Yield: true, Start: true, Weigh: true, Patience: true, Names: 3, Want: 1,
 	}
 }
 
@@ -249,7 +252,7 @@ func (w *world) arrive(i int) {
 // searching reports whether another operation at i's member searches.
 func (w *world) searching(i int) bool {
 	for k := range w.s.Ops {
-		if o := &w.s.Ops[k]; k != i && o.At == w.s.Ops[i].At && (o.Ph == pTake || o.Ph == pAsk || o.Ph == pWaitLease) {
+		if o := &w.s.Ops[k]; k != i && o.At == w.s.Ops[i].At && (o.Ph == pTake || o.Ph == pAsk || o.Ph == pWaitLease || o.Ph == pPatient) {
 			return true
 		}
 	}
@@ -358,7 +361,7 @@ func (w *world) decide(i int) {
 		return
 	}
 	if b.Has == 0 || !includes(b, o.C.N, o.C.Boot) {
-		w.lost(i)
+		w.missing(i)
 		return
 	}
 	p := b.Prim
@@ -746,6 +749,36 @@ func (w *world) gone(i int) {
 	w.done(i)
 }
 
+// missing: none of those who answered holds what the cookie names. A member that
+// it names and that is not proven gone may hold it.
+func (w *world) missing(i int) {
+	o := &w.s.Ops[i]
+	set := w.unheard(i)
+	switch {
+	case set == 0 || !opt.Patience || o.Kind >= kCopy:
+		w.lost(i)
+	case set&w.reached(o.At) != 0:
+		w.arrive(i) // it is back
+	case o.Patient == 0:
+		o.Patient, o.Ph = 1, pPatient
+	case set&o.Reach != 0:
+		w.refuse(i)
+	default:
+		w.lost(i)
+	}
+}
+
+// unheard are the members that i's cookie names, live, and have not answered.
+func (w *world) unheard(i int) (set uint8) {
+	o := &w.s.Ops[i]
+	for _, n := range []uint8{o.C.Prim, o.C.Sec} {
+		if n != nobody && w.s.Nodes[name(n)].Up == 1 && o.Answered&(1<<name(n)) == 0 {
+			set |= 1 << name(n)
+		}
+	}
+	return set
+}
+
 // lost: nobody who can be asked holds what the cookie names.
 func (w *world) lost(i int) {
 	o := &w.s.Ops[i]
@@ -755,6 +788,11 @@ func (w *world) lost(i int) {
 	}
 	if w.s.Fault == 0 && w.s.Gone == 0 && w.s.Inv == 0 && w.s.tomb() == 0 {
 		w.bad("lost, although a holder lives")
+	}
+	for n := range uint8(opt.Names) {
+		if r := &w.s.Nodes[n].R; w.unheard(i)&o.Reach&(1<<n) != 0 && r.Dead == 0 && includes(r, o.C.N, o.C.Boot) {
+			w.bad("lost, although %s, which the cookie names, has it and can be reached by others", mname(n))
+		}
 	}
 	w.done(i) // a new session; this cookie is not used any more by this client
 }
@@ -911,6 +949,8 @@ func (w *world) deliver(k uint8) bool {
 		switch {
 		case opt.NoBlank && z.Has == 0 && m.Flag == 0 && m.R.Dead == 0:
 			answer(mAck, 0, *z) // I do not hold it (any more): strike me, start a new epoch
+		case newer(&m.R, z) && w.outweighs(m.To, &m.R):
+			answer(mAck, 0, *z)
 		case newer(&m.R, z):
 			w.conflict(m.To, z, &m.R)
 			w.interrupt(m.To)
@@ -938,7 +978,7 @@ func (w *world) deliver(k uint8) bool {
 			}
 			if m.R.Dead == 1 {
 				*z, w.s.Nodes[name(m.To)].AckV = m.R, 1
-			} else if newer(&m.R, z) && z.Prim == m.To {
+			} else if newer(&m.R, z) && z.Prim == m.To && !w.outweighs(m.To, &m.R) {
 				z.Prim = m.R.Prim
 				if z.Prim == m.To {
 					z.Prim = nobody

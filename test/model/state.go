@@ -81,7 +81,8 @@ const (
 	pFwd
 	pRetry // answered Not-Executed, the proxy may try another member
 	pDone
-	pJoin // waits for the search of another request of this session here
+	pJoin    // waits for the search of another request of this session here
+	pPatient // waits for a member that the cookie names
 )
 
 type Cookie struct{ N, Boot, Prim, Sec uint8 }
@@ -112,6 +113,7 @@ type Op struct {
 	OwnPrim   member // whom this member took for the primary when it asked
 	Suspect   member // majority: whom this wants to promote over (plus one, 0: nobody)
 	Miss      uint8  // somebody fell silent while this asked
+	Patient   uint8  // it has waited for members that the cookie names
 	Fail      uint8  // flagged: lost or conflict
 	From      member
 	Reach     uint8 // union of what the answers reach
