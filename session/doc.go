@@ -4,7 +4,8 @@
 // A session lives in memory on its primary, and every change of it is on its
 // secondary before the client can know of it. Which members those are stands in
 // the session's cookie (package cookie), so that a proxy, or the members among
-// themselves, find them.
+// themselves, find them. That is the default; [Mode] has what else a reply can
+// wait for, or not.
 //
 //	sessions, err := session.New(session.Config{…})
 //	http.Serve(listener, sessions.Handler(mux))
@@ -25,6 +26,7 @@
 //	session.go      the handler reads, and notes what it changes
 //	response.go     the reply is held back …
 //	flush.go        … Flush or Return → the machine: changes applied, key by key
+//	queue.go        (asynchronous modes: what is not sent yet)
 //	driver.go       the machine's Updates → links.go → package peer → the secondary
 //	links.go        the secondary's Ack → the machine → Reply
 //	middleware.go   the cookie, if the pair or epoch is new; the reply leaves

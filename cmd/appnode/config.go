@@ -61,6 +61,7 @@ type config struct {
 	RestoreBytes int64         `default:"67108864"                              help:"Bytes a second of such copies."`
 	DrainTimeout time.Duration `default:"60s"                                   help:"How long a node that is told to stop waits for the others to take over its sessions."`
 	StopTimeout  time.Duration `default:"30s"                                   help:"How long requests may finish when the node stops, after its sessions are handed over."`
+	CountVisits  bool          `help:"Keep a second counter in each session, as a later version of the application might: for trying out a deploy that adds an attribute."`
 	LogLevel     string        `default:"info" enum:"debug,info,warn,error"     help:"Least level of events on standard error."`
 	Config       string        `placeholder:"FILE"                              help:"YAML file with more of these settings."`
 }

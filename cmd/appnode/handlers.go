@@ -36,6 +36,7 @@ var pageFile embed.FS
 var (
 	counterKey = session.NewKey[int]("counter")
 	cartKey    = session.NewKey[[]string]("cart")
+	visitsKey  = session.NewKey[int]("visits") // with --count-visits
 	basketKey  = session.NewKey[*basket]("basket")
 )
 
@@ -53,6 +54,7 @@ type app struct {
 	stop     <-chan struct{} // closed when the node stops: ends /stuck
 	log      zerolog.Logger
 	rollback bool // what a request has changed whose handler panics
+	visits   bool // a second counter, which programs without it do not know
 	page     *template.Template
 }
 
@@ -144,6 +146,7 @@ type view struct {
 	Version   uint64 `json:"version"`
 	IsNew     bool   `json:"isNew"`
 	Lost      bool   `json:"lost"`
+	Visits    int    `json:"visits,omitempty"` // with --count-visits
 }
 
 func (a *app) view(s *session.Session) view {
@@ -154,6 +157,9 @@ func (a *app) view(s *session.Session) view {
 	}
 	if v.Secondary == "" {
 		v.Secondary = "NONE"
+	}
+	if a.visits {
+		v.Visits, _ = visitsKey.Get(s)
 	}
 	return v
 }
@@ -233,6 +239,13 @@ func (a *app) counter(w http.ResponseWriter, r *http.Request) {
 	if err := counterKey.Set(s, n+1); err != nil {
 		a.fail(w, http.StatusInternalServerError, err)
 		return
+	}
+	if a.visits {
+		n, _ := visitsKey.Get(s)
+		if err := visitsKey.Set(s, n+1); err != nil {
+			a.fail(w, http.StatusInternalServerError, err)
+			return
+		}
 	}
 	a.answer(w, r)
 }

@@ -145,7 +145,7 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 		return nil, err
 	}
 
-	a := &app{name: cfg.Name, members: n.cluster.Members, health: health{n.sessions.Ready, n.sessions.Peers}, stop: n.stopping, log: n.log, rollback: cfg.Rollback}
+	a := &app{name: cfg.Name, members: n.cluster.Members, health: health{n.sessions.Ready, n.sessions.Peers}, stop: n.stopping, log: n.log, rollback: cfg.Rollback, visits: cfg.CountVisits}
 	pages, err := a.routes()
 	if err != nil {
 		return nil, errors.Join(err, n.sessions.Close(context.WithoutCancel(ctx)))

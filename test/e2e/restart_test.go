@@ -65,6 +65,7 @@ func TestChainOfDeaths(t *testing.T) { // SESS-30, D7
 type visitor struct {
 	*client
 	posts, gets int
+	visits      int // what the second counter was last, of nodes that have one
 	faults      []string
 }
 
@@ -84,6 +85,13 @@ func (v *visitor) visit(halted context.Context, think time.Duration) {
 			v.fault("%v; the reply before: %v", err, before)
 		case r.Counter != want, r.Lost, r.SessionID != before.SessionID:
 			v.fault("%s %s: %v after %v", method, path, r, before)
+		case r.Visits > 0:
+			if method == http.MethodPost {
+				v.visits++
+			}
+			if r.Visits != v.visits {
+				v.fault("%s %s at %s: visits %d, want %d", method, path, r.Node, r.Visits, v.visits)
+			}
 		}
 		stage.Sleep(halted, think)
 	}

@@ -28,6 +28,7 @@ type Reply struct {
 	Version   uint64 `json:"version"`
 	IsNew     bool   `json:"isNew"`
 	Lost      bool   `json:"lost"`
+	Visits    int    `json:"visits"` // of nodes with --count-visits
 }
 
 // String names the reply in failures.
