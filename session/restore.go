@@ -558,7 +558,10 @@ func (m *Manager) better(e *entry, newcomers []owner.Member) (owner.EventKind, o
 }
 
 // first reports whether this member is the first in the line of succession of a
-// session of which it holds a copy, as far as it knows. e.mu must be held.
+// session of which it holds a copy, as far as it knows. If the session has no
+// primary and nobody of the line can be reached, whoever holds a copy is: one that
+// was left behind (R17), when the primary that it was given to followed another
+// branch. e.mu must be held.
 func (m *Manager) first(e *entry) bool {
 	for _, c := range e.copies {
 		switch {
@@ -569,7 +572,7 @@ func (m *Manager) first(e *entry) bool {
 			return false
 		}
 	}
-	return false
+	return e.machine.Record().Primary.IsZero()
 }
 
 // isGone reports whether p is proven gone (C5).
