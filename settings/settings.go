@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -50,7 +51,8 @@ func Parse(grammar any, cfg Config) (command string, err error) {
 	helped := false
 	parser, err := kong.New(grammar,
 		kong.Name(cfg.Name),
-		kong.Description(cfg.Description+"\n\nEvery flag is also an environment variable ("+prefix+"NAME) and a name in the YAML file of --config."),
+		kong.Description(cfg.Description+"\n\n"+everywhere),
+		kong.ValueFormatter(help),
 		kong.Writers(cfg.Stdout, cfg.Stdout),
 		kong.Exit(func(int) { helped = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
@@ -58,6 +60,14 @@ func Parse(grammar any, cfg Config) (command string, err error) {
 	)
 	if err != nil {
 		return "", fmt.Errorf("settings: %w", err)
+	}
+	for _, command := range parser.Model.Leaves(false) {
+		switch {
+		case slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == "config" }):
+			command.Detail = everywhere
+		case len(command.Flags) > 0:
+			command.Detail = variables + "."
+		}
 	}
 	src := &source{getenv: cfg.Getenv}
 	if err := kong.Resolvers(src).Apply(parser); err != nil {
@@ -79,6 +89,25 @@ func Parse(grammar any, cfg Config) (command string, err error) {
 		return "", err
 	}
 	return ctx.Command(), nil
+}
+
+// What the help says of where a setting can come from.
+const (
+	variables  = "Every flag is also an environment variable (--some-flag is " + prefix + "SOME_FLAG)"
+	everywhere = variables + " and a name in the YAML file of --config."
+)
+
+// help is what the help says of a flag: also its default where a placeholder
+// stands in its place, and the values that it can have.
+func help(v *kong.Value) string {
+	text := v.Help
+	if v.Enum != "" {
+		text += " One of " + strings.ReplaceAll(v.Enum, ",", ", ") + "."
+	}
+	if v.Tag != nil && v.Tag.PlaceHolder != "" && v.HasDefault {
+		text += " [" + v.Default + "]"
+	}
+	return text
 }
 
 // fileNamed returns the value of --config, "" without one.

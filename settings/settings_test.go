@@ -102,9 +102,35 @@ func TestErrorsNameThePlace(t *testing.T) {
 	}
 }
 
+// TestHelp checks that the help has every default and every value that is allowed,
+// and that of a command says where its settings can come from.
 func TestHelp(t *testing.T) {
-	if _, err := parse(t, "", nil, "--help"); !errors.Is(err, ErrHelp) {
-		t.Errorf("Parse(--help) = %v, want ErrHelp", err)
+	var g struct {
+		Serve struct {
+			Config string `placeholder:"FILE" help:"More."`
+			Listen string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address."`
+			Level  string `default:"info" enum:"debug,info" help:"Least level."`
+		} `cmd:"" help:"Serve."`
+		Ask struct {
+			Wait time.Duration `default:"1s" help:"How long."`
+		} `cmd:"" help:"Ask."`
+		Version struct{} `cmd:"" help:"Print it."`
+	}
+	for command, want := range map[string][]string{
+		"serve":   {"Address. [127.0.0.1:8080]", `--level="info"`, "One of debug, info.", "UNDERSTUDY_SOME_FLAG", "the YAML file of --config", "More.\n"},
+		"ask":     {"--wait=1s", "How long.\n", "(--some-flag is UNDERSTUDY_SOME_FLAG)."},
+		"version": {"Print it.\n\nFlags:"},
+	} {
+		var out strings.Builder
+		_, err := Parse(&g, Config{Name: "test", Args: []string{command, "--help"}, Getenv: func(string) string { return "" }, Stdout: &out})
+		if !errors.Is(err, ErrHelp) {
+			t.Errorf("%s --help: %v, want ErrHelp", command, err)
+		}
+		for _, part := range want {
+			if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(part), " ")) {
+				t.Errorf("%s --help has no %q:\n%s", command, part, out.String())
+			}
+		}
 	}
 }
 

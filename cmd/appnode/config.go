@@ -21,7 +21,7 @@ type config struct {
 	Listen         string   `default:"127.0.0.1:0"  placeholder:"HOST:PORT"     help:"Address for requests; port 0 lets the kernel choose."`
 	Gossip         string   `default:"127.0.0.1:0"  placeholder:"HOST:PORT"     help:"Address for gossip, TCP and UDP."`
 	Replication    string   `placeholder:"HOST:PORT"                            help:"Address for session copies. Without it the kernel chooses a port on the host of --gossip."`
-	Admin          string   `placeholder:"HOST:PORT"                            help:"Address for metrics and health; none by default."`
+	Admin          string   `placeholder:"HOST:PORT"                            help:"Address for metrics, health and the list of sessions; none by default."`
 	AdminToken     string   `placeholder:"FILE"                                 help:"File with the token that changes through --admin ask for; without it there are none."`
 	Advertise      string   `placeholder:"HOST"                                 help:"Host under which others reach this node, for those of --listen, --gossip and --replication that are every address of the machine. Without it, its first private IPv4 address."`
 	Join           []string `placeholder:"HOST:PORT"                            help:"Gossip addresses of other members; names are resolved again at each try."`
