@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/compose-spec/compose-go/v2/loader"
@@ -47,6 +48,11 @@ func TestLoad(t *testing.T) {
 	}
 	for name, s := range project.Services {
 		t.Run(name, func(t *testing.T) { hardened(t, s) })
+	}
+	for _, name := range []string{"proxy1", "proxy2"} {
+		if got := project.Services[name].Tmpfs; len(got) != 1 || !strings.HasPrefix(got[0], "/tmp:") {
+			t.Errorf("%s has %q in memory, want /tmp: long uploads are kept there", name, got)
+		}
 	}
 	if !project.Networks["replication"].Internal {
 		t.Error("the network replication has a way out")

@@ -1,8 +1,11 @@
 package compose
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +79,7 @@ func TestWalk(t *testing.T) {
 			}
 		}
 	})
+	ok = ok && t.Run("a long upload", func(t *testing.T) { upload(t, s) })
 	for _, sc := range scenes() {
 		ok = ok && t.Run(sc.name+"/primary", func(t *testing.T) { sc.play(t, s, clients, clients[0].seen().last.Primary) })
 		ok = ok && t.Run(sc.name+"/secondary", func(t *testing.T) { sc.play(t, s, clients, clients[0].seen().last.Secondary) })
@@ -93,6 +97,14 @@ func TestWalk(t *testing.T) {
 		begin(clients, false)
 		before := s.compose("ps", "-q")
 		s.compose("up", "-d") // keygen runs again and leaves the key
+		s.wait("all are healthy", func() string {
+			for _, name := range []string{"proxy1", "proxy2", "a", "b", "c", "d"} {
+				if h := s.health(name); h != "healthy" {
+					return name + ": " + h
+				}
+			}
+			return ""
+		})
 		onward(t, s, clients)
 		judge(t, clients, 0)
 		if after := s.compose("ps", "-q"); after != before {
@@ -122,12 +134,7 @@ func (sc scene) play(t *testing.T, s *stage, clients []*client, node string) {
 	onward(t, s, clients)
 	t.Logf("the pairs are %s, the longest wait was %v", pairs(clients), worst(clients))
 	sc.mend(s, node)
-	s.wait(node+" is back", func() string {
-		if h := s.health(node); h != "healthy" {
-			return h
-		}
-		return s.members(true, node)
-	})
+	s.wait(node+" is back", func() string { return s.members(true, node) })
 	onward(t, s, clients)
 	s.wait("every session has its copy again", func() string {
 		for _, c := range clients {
@@ -139,6 +146,30 @@ func (sc scene) play(t *testing.T, s *stage, clients []*client, node string) {
 	})
 	t.Logf("the pairs are %s, the longest wait was %v", pairs(clients), worst(clients))
 	judge(t, clients, allowed...)
+}
+
+// upload sends each proxy more than it keeps in memory: it can put the rest in a
+// file, though nothing else can be written in there.
+func upload(t *testing.T, s *stage) {
+	for i, proxy := range s.proxies {
+		browser := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+		res, err := browser.Post("http://"+proxy+"/counter", "application/octet-stream", bytes.NewReader(make([]byte, 1<<20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("the upload is answered %s, want 200", res.Status)
+		}
+		if res, err = browser.Get("http://" + s.admins[i] + "/metrics"); err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || !bytes.Contains(page, []byte("\nunderstudy_spool_failed_total 0\n")) {
+			t.Errorf("the upload could not be kept (%v):\n%s", err, regexp.MustCompile(`understudy_spool.*`).FindAll(page, -1))
+		}
+	}
 }
 
 // crash has a node kill itself, which Docker starts again without anybody's
