@@ -84,6 +84,9 @@ func (m *Manager) note(e *entry) {
 	m.account(e, &r, now)
 	e.epoch, e.copies = r.Epoch, r.Copies
 	if now != e.role {
+		if now == primary {
+			m.inherit(e, &r)
+		}
 		if now == tombstone {
 			e.buried = max(1, m.uptime())
 			if m.limits.tombstones < unlimited { // else nobody takes them off

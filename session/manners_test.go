@@ -330,3 +330,32 @@ func TestEventsAreBounded(t *testing.T) {
 	close(done)
 	wg.Wait()
 }
+
+// The member that renewed the id has handed its sessions over and is gone before
+// the grace is: who has planted the id cannot keep it by using it all the time.
+func TestRenewIDAndHandOver(t *testing.T) { // H10
+	for _, idle := range []time.Duration{0, 10 * time.Second} { // FirstIdleTimeout, the same as the grace
+		bubble(t, Config{Placement: Ring, FirstIdleTimeout: idle}, "abc", func(t *testing.T, f *farm) {
+			b := &browser{t: t}
+			b.count(f.nodes["a"], 1, "a!b")
+			old := &browser{t: t, value: b.value}
+			b.with(f.nodes["a"], func(s *Session) { must(t, s.RenewID(10*time.Second)) })
+			if left := f.stop("a", time.Minute); left != 0 {
+				t.Fatalf("%d sessions are left", left)
+			}
+			used := 0
+			for range 30 {
+				if got := old.get(f.nodes["b"], "/peek"); got.IsNew {
+					break
+				}
+				old.with(f.nodes["b"], func(s *Session) { s.SetIdleTimeout(time.Hour) })
+				used++
+				time.Sleep(2 * time.Second)
+			}
+			if used == 0 || used > 10 {
+				t.Errorf("the old id was good for %d requests, one every 2 s; want some, and none after its grace", used)
+			}
+			b.count(f.nodes["b"], 2, "")
+		})
+	}
+}

@@ -220,7 +220,7 @@ func (s *Session) start(e *entry, c *call, a *answer) {
 	if c.accessed > 0 {
 		s.accessed = time.UnixMilli(c.accessed)
 	}
-	if m := s.m; m.firstIdle != m.idleTimeout && a.Expiry.Idle == m.firstIdle.Milliseconds() {
+	if m := s.m; m.firstIdle != m.idleTimeout && !s.leftover && a.Expiry.Idle == m.firstIdle.Milliseconds() {
 		s.idle = m.idleTimeout // the client has come back with it (H32)
 	}
 }

@@ -207,7 +207,7 @@ func (s *Session) IdleTimeout() time.Duration {
 func (s *Session) SetIdleTimeout(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.e != nil && !s.ended {
+	if s.e != nil && !s.ended && !s.leftover { // that ends with its grace
 		s.idle = min(max(d, time.Second), s.m.lifetime)
 	}
 }
