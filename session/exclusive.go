@@ -259,6 +259,13 @@ func (l *link) on(c *peer.Conn) bool {
 // revoked reports whether what s has changed comes too late. e.mu must be held.
 func (e *entry) revoked(s *Session) bool { return e.turn != nil && e.turn.by == s && e.turn.revoked }
 
+// isRevoked is revoked for who does not hold e.mu.
+func (e *entry) isRevoked(s *Session) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.revoked(s)
+}
+
 // refresh has the request see what the session is now that it has its turn: it
 // begins it anew if others have changed it meanwhile, or have taken it over.
 func (m *Manager) refresh(ctx context.Context, s *Session, waited bool) (refusal string, err error) {

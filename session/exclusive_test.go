@@ -235,3 +235,28 @@ func TestExclusiveThroughChanges(t *testing.T) {
 		b.count(f.nodes["b"], 12, "b!a")
 	})
 }
+
+// Who was too slow does not end the session of those that go on by giving it a
+// new id.
+func TestExclusiveTooSlowToRenew(t *testing.T) {
+	bubble(t, Config{Exclusive: true, ExclusiveWait: time.Second, Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		h := f.nodes["a"].m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			time.Sleep(3 * time.Second)
+			if err := FromContext(r.Context()).RenewID(0); err != nil {
+				t.Error(err)
+			}
+		}))
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if code, set := ask(t.Context(), h, b.value); code != http.StatusServiceUnavailable || set != "" {
+				t.Errorf("the slow one: %d, cookie %q; want 503 and none", code, set)
+			}
+		})
+		synctest.Wait()
+		b.count(f.nodes["c"], 2, "")
+		wg.Wait()
+		b.count(f.nodes["c"], 3, "")
+	})
+}

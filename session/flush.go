@@ -471,6 +471,11 @@ func (s *Session) pending() owner.Changes {
 func (m *Manager) rotate(ctx context.Context, s *Session) error {
 	s.mu.Lock()
 	old, oldCall := s.e, s.call
+	if old.isRevoked(s) {
+		s.mu.Unlock()
+		m.stats.failed.Add(1)
+		return errRevoked
+	}
 	r := old.record()
 	if r.Dead { // meanwhile, by another request: the new one begins empty (I07)
 		s.seen = nil
