@@ -231,7 +231,9 @@ func (m *Manager) settle(ctx context.Context, s *Session, last bool) error {
 	}
 	defer end()
 	if out { // an earlier Flush was given up by its caller
-		if err := m.await(ctx, s, e, c); err != nil && !last {
+		err := m.await(ctx, s, e, c)
+		s.heard(err)
+		if err != nil && !last {
 			return err
 		}
 	}
@@ -255,10 +257,13 @@ func (m *Manager) settle(ctx context.Context, s *Session, last bool) error {
 		ev.Kind, ev.Invalidate = owner.Return, s.ended
 		s.call = nil
 	}
-	s.sent(ev.Changes)
+	if !last { // nobody can take anything back any more
+		s.sent(ev.Changes)
+	}
+	changes := ev.Changes
+	s.sending, s.sendingIdle = changes, s.idle
 	s.changes, s.idle, s.out = nil, 0, true
 	s.mu.Unlock()
-	changes := ev.Changes
 	refused := m.submit(e, s, &ev)
 	err = cmp.Or(m.await(ctx, s, e, c), refused)
 	if err == nil {
@@ -267,14 +272,25 @@ func (m *Manager) settle(ctx context.Context, s *Session, last bool) error {
 	if err == nil && ev.Loose && m.queue == nil {
 		m.handOver(ctx, e)
 	}
-	switch {
-	case last:
-	case err == nil:
-		s.keep(changes)
-	case refused != nil, errors.Is(err, errUnsafe):
-		s.restore(changes)
+	if !last {
+		if refused != nil {
+			s.restore()
+		} else {
+			s.heard(err)
+		}
 	}
 	return err
+}
+
+// heard is what a flush, of which err is the answer, does to what it has sent. If
+// it was given up the answer is yet to come.
+func (s *Session) heard(err error) {
+	switch {
+	case err == nil:
+		s.keep()
+	case errors.Is(err, errUnsafe):
+		s.restore()
+	}
 }
 
 // giveUp ends the request's call without its changes.
@@ -314,12 +330,13 @@ func (s *Session) undo() owner.Changes {
 
 // keep has the request see what it has flushed, also if the session has gone to
 // another member meanwhile.
-func (s *Session) keep(changes owner.Changes) {
+func (s *Session) keep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changes := s.sending
 	if len(changes) == 0 {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	all := make(map[string][]byte, len(s.seen)+len(changes))
 	for _, a := range s.seen {
 		all[a.Key] = a.Value
@@ -335,15 +352,19 @@ func (s *Session) keep(changes owner.Changes) {
 	}
 }
 
-// restore takes back changes that a flush has not made safe, for the next one.
-func (s *Session) restore(changes owner.Changes) {
+// restore takes back what a flush has not made safe, for the next one.
+func (s *Session) restore() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range changes {
-		if _, newer := s.changes[c.Key]; !newer && !s.over && !s.ended {
+	if s.ended {
+		return
+	}
+	for _, c := range s.sending {
+		if _, newer := s.changes[c.Key]; !newer {
 			s.change(c.Key, c.Value)
 		}
 	}
+	s.idle = cmp.Or(s.idle, s.sendingIdle)
 }
 
 // submit gives the session an event of s, or of nobody. If the session would

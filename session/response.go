@@ -164,8 +164,10 @@ func (w *response) commit(complete bool) error {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	w.left = -1
-	if n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64); err == nil && n >= 0 && !complete {
-		w.left = n
+	if length := h.Get("Content-Length"); length != "" && !complete {
+		if n, err := strconv.ParseInt(length, 10, 64); err == nil && n >= 0 {
+			w.left = n
+		}
 	}
 	w.w.WriteHeader(w.status)
 	if len(body) == 0 {

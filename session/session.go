@@ -36,36 +36,38 @@ type Session struct {
 	// a time and no lock is held while it waits.
 	flushing chan struct{}
 
-	mu         sync.Mutex // guards what follows; never held across I/O; before entry.mu
-	e          *entry     // nil if there is no session
-	call       *call      // this request's, at e
-	out        bool       // call was given something and has not answered
-	over       bool       // the handler's part has ended
-	seen       owner.Attrs
-	isNew      bool
-	lost       bool
-	ended      bool                    // invalidated, by this request or another
-	ender      bool                    // by this one
-	denied     error                   // why it has no session that it was to have, or no change of it
-	unrun      bool                    // and the handler that needs it has not run
-	begun      bool                    // the head of the reply has left, without what is new since
-	rotate     string                  // the new id, until the next flush
-	changes    map[string][]byte       // since the last flush; nil is a removal
-	exclusive  bool                    // it has its turn at whatever session it has
-	turns      []*entry                // where, to be released
-	born       bool                    // this request has made it
-	leftover   bool                    // it goes by an old id, for a grace
-	before     owner.Attrs             // what it was when this request began
-	idleBefore int64                   // likewise, in milliseconds
-	flushed    map[string]bool         // names of what this request has flushed
-	idleSent   bool                    // it has flushed a time-out, too
-	grace      time.Duration           // of the old id, with rotate
-	accessed   time.Time               // before this request
-	idle       time.Duration           // a new idle time-out since the last flush, or zero
-	acked      cookie.Value            // what the cookie may say; zero before the first flush
-	version    uint64                  // of the last flush
-	stale      bool                    // the client must go on with its old cookie, so that it is told that it lost something
-	linked     map[cookie.Value]string // as they stand in links that were handed out
+	mu          sync.Mutex    // guards what follows; never held across I/O; before entry.mu
+	e           *entry        // nil if there is no session
+	call        *call         // this request's, at e
+	out         bool          // call was given something and has not answered
+	sending     owner.Changes // the last flush
+	sendingIdle time.Duration // likewise
+	over        bool          // the handler's part has ended
+	seen        owner.Attrs
+	isNew       bool
+	lost        bool
+	ended       bool                    // invalidated, by this request or another
+	ender       bool                    // by this one
+	denied      error                   // why it has no session that it was to have, or no change of it
+	unrun       bool                    // and the handler that needs it has not run
+	begun       bool                    // the head of the reply has left, without what is new since
+	rotate      string                  // the new id, until the next flush
+	changes     map[string][]byte       // since the last flush; nil is a removal
+	exclusive   bool                    // it has its turn at whatever session it has
+	turns       []*entry                // where, to be released
+	born        bool                    // this request has made it
+	leftover    bool                    // it goes by an old id, for a grace
+	before      owner.Attrs             // what it was when this request began
+	idleBefore  int64                   // likewise, in milliseconds
+	flushed     map[string]bool         // names of what this request has flushed
+	idleSent    bool                    // it has flushed a time-out, too
+	grace       time.Duration           // of the old id, with rotate
+	accessed    time.Time               // before this request
+	idle        time.Duration           // a new idle time-out since the last flush, or zero
+	acked       cookie.Value            // what the cookie may say; zero before the first flush
+	version     uint64                  // of the last flush
+	stale       bool                    // the client must go on with its old cookie, so that it is told that it lost something
+	linked      map[cookie.Value]string // as they stand in links that were handed out
 }
 
 var (

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -778,4 +779,43 @@ func TestTooLargeTogether(t *testing.T) {
 	}
 	t.Run("at one member", func(t *testing.T) { run(t, [2]string{"a", "a"}, after) })
 	t.Run("forwarded", func(t *testing.T) { run(t, [2]string{"a", "b"}, after) })
+}
+
+// A Flush that its caller has given up, and that fails after that, has not made its
+// changes safe: the end of the reply tries again, and says so if that fails.
+func TestFlushGivenUp(t *testing.T) { // D5
+	for _, heal := range []bool{false, true} {
+		bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+			a, c := f.nodes["a"], f.nodes["c"]
+			b := &browser{t: t}
+			b.count(a, 1, "a!b")
+			slow := &browser{t: t, value: b.value}
+			h := a.m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				s := FromContext(r.Context())
+				b.count(c, 2, "c!a") // takes it over
+				must(t, NewKey[string]("k").Set(s, "v"))
+				f.net.SetLatency(100 * time.Millisecond)
+				ctx, cancel := context.WithTimeout(r.Context(), 10*time.Millisecond)
+				defer cancel()
+				if err := s.Flush(ctx); err == nil {
+					t.Error("Flush has not waited")
+				}
+				f.net.Cut(a.ip, c.ip)
+				time.Sleep(2 * time.Second)
+				if heal {
+					f.net.SetLatency(0)
+					f.net.Heal(a.ip, c.ip)
+					time.Sleep(3 * time.Second)
+				}
+				_, _ = w.Write([]byte("done"))
+			}))
+			got := slow.through(h, a, "/")
+			kept := false
+			time.Sleep(3 * time.Second)
+			b.with(c, func(s *Session) { kept = s.Has("k") })
+			if (got.code == http.StatusOK) != kept || heal && !kept {
+				t.Errorf("healed %v: reply %d, and the session has what was changed: %v", heal, got.code, kept)
+			}
+		})
+	}
 }
