@@ -353,6 +353,16 @@ func (s *step) resend(to Member) {
 	s.send(to, Message{Kind: Update, Header: r.Header, Attrs: r.Attrs, Expiry: r.Expiry, Full: true, Serial: s.m.serial})
 }
 
+// remind sends x what it has not acknowledged: it may have been on a connection
+// that broke, and x holds another branch and leaves it to that one's primary to
+// say so (weigh).
+func (s *step) remind(x Member) {
+	m := s.m
+	if k := slices.Index(m.rec.Copies, x); k >= 0 && m.full && m.acks[k] < m.rec.Version {
+		s.resend(x)
+	}
+}
+
 // stepDown gives the role up in favour of p, or of nobody known.
 func (s *step) stepDown(p Member) {
 	if p == s.self {

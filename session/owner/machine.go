@@ -290,6 +290,7 @@ func (s *step) handle(ev *Event) {
 			}
 		}
 		if s.primary() {
+			s.remind(ev.Peer)
 			for _, c := range s.m.rec.Copies {
 				if s.env.Peer(c)&(Gone|Connected) == Gone {
 					s.replaceCopy(c)

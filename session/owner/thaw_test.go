@@ -167,3 +167,20 @@ func TestLastWriterWins(t *testing.T) {
 	s.settle()
 	s.served(w1, "A!B!1A", w1, w2, w3)
 }
+
+// TestSentAgain: what a copy has not acknowledged may have been on a connection
+// that broke. It is sent again on the next one although the copy does not say in
+// the comparison that it lacks it: it holds another branch, for whose primary it
+// leaves that (35).
+func TestSentAgain(t *testing.T) {
+	s := newScript(t, 2)
+	s.comesBack = func() bool { return true }
+	s.hold("A", "B")
+	w1 := s.do(write, "A", s.c1)
+	a, b := s.nodes[at("A")], s.nodes[at("B")]
+	a.conns[b.i].end.in = nil // lost
+	s.release("A", "B")
+	a.step(Event{Kind: PeerUp, Peer: b.self})
+	s.settle()
+	s.served(w1, "A!B!1A", w1)
+}
