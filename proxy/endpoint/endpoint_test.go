@@ -228,7 +228,7 @@ func sayAndWait(s string) func(*member, net.Conn, *http1.Conn, *http1.Request) b
 
 // silent reads until the proxy gives up.
 func silent(_ *member, _ net.Conn, c *http1.Conn, _ *http1.Request) bool {
-	_ = c.Watch()
+	_ = c.Await()
 	return false
 }
 

@@ -109,19 +109,6 @@ func (c *Conn) Await() error {
 	return nil
 }
 
-// Watch waits until the peer sends something or ends the connection, while the
-// last head is still in use and its body has ended: for noticing a client that
-// gave up during a long wait for a member. Nil means that something came, such as
-// the next request; it is kept for the next read. io.EOF means that the peer has
-// closed its side at least: a client that only closes its sending side cannot
-// be told from one that has gone. It is stopped by [Conn.Interrupt].
-func (c *Conn) Watch() error {
-	if c.r < c.w {
-		return nil
-	}
-	return c.fill()
-}
-
 // noProgress is err, or what a read of nothing without an error comes to.
 func noProgress(err error) error {
 	if err == nil {

@@ -347,44 +347,6 @@ func TestLongBodies(t *testing.T) {
 	}
 }
 
-func TestWatch(t *testing.T) {
-	networks(t, func(t *testing.T, near, far net.Conn) {
-		c := NewConn(near, ConnConfig{Buffers: NewBuffers(BuffersConfig{})})
-		send := func(s string) {
-			if _, err := io.WriteString(far, s); err != nil {
-				t.Fatal(err)
-			}
-		}
-		send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n")
-		var r Request
-		if err := c.ReadRequest(&r); err != nil {
-			t.Fatal(err)
-		}
-		watched := make(chan error, 1)
-		go func() { watched <- c.Watch() }()
-		c.Interrupt()
-		if err := <-watched; !errors.Is(err, ErrInterrupted) {
-			t.Errorf("interrupted Watch = %v", err)
-		}
-		c.Resume()
-		go func() { watched <- c.Watch() }()
-		send("GET /2 HTTP/1.1\r\nHost: x\r\n\r\n")
-		if err := <-watched; err != nil {
-			t.Errorf("Watch = %v, want the next request noticed", err)
-		}
-		if string(r.Path) != "/1" {
-			t.Errorf("after Watch the head is %q", r.Path)
-		}
-		if err := c.ReadRequest(&r); err != nil || string(r.Path) != "/2" {
-			t.Errorf("the next request is %q, %v", r.Path, err)
-		}
-		_ = far.Close()
-		if err := c.Watch(); !errors.Is(err, io.EOF) {
-			t.Errorf("Watch at the end = %v, want EOF", err)
-		}
-	})
-}
-
 // Long bodies are read with big buffers, and those go back.
 func TestWiden(t *testing.T) {
 	for _, head := range []string{
