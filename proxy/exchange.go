@@ -95,6 +95,7 @@ type exchange struct {
 	patient  bool   // none of them had: so it waits for its turn
 	boot     uint64 // ID of the member's boot that gossip named last when it was sent the request
 	wary     bool   // the request may have killed a member, and nobody can say whether another death costs sessions
+	again    bool   // it goes to the member that has just dropped it
 	paid     bool   // the budget was charged for the next attempt
 	attempts int
 	resends  int
@@ -134,7 +135,11 @@ func (x *exchange) exchange() failure {
 	x.boot = x.member.boot.Load()
 	x.busy, x.spare, x.lost, x.crowded, x.paid = false, false, false, false, false
 	begun := x.elapsed()
-	conn, f := x.member.endpoint().Send(x.p.ctx, x.msg.Bytes(), endpoint.Wait{Client: x, Not: x.hurried(), Until: x.until})
+	e, send := x.member.endpoint(), (*endpoint.Endpoint).Send
+	if x.again {
+		send = (*endpoint.Endpoint).SendFresh
+	}
+	conn, f := send(e, x.p.ctx, x.msg.Bytes(), endpoint.Wait{Client: x, Not: x.hurried(), Until: x.until})
 	x.sent(conn, begun)
 	if f != nil && (conn == nil || isTimeout(f.Err)) {
 		x.conn = conn

@@ -1,14 +1,17 @@
 package proxy_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -766,4 +769,54 @@ func TestVigilClosing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A request that was lost with a kept connection is sent again over a new one: the
+// member may be closing all that it keeps.
+func TestSecondTryIsFresh(t *testing.T) { // D04, D05
+	both(t, options{members: []string{"a"}, without: []string{"a"}}, func(t *testing.T, w *world) {
+		ln, err := w.net.Host("10.0.1.1").Listen("tcp", ":8080")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = ln.Close() }()
+		m := w.members["a"]
+		serve := func(nc net.Conn) {
+			defer func() { _ = nc.Close() }()
+			c := &memberConn{Conn: nc, r: bufio.NewReader(nc)}
+			for first := true; ; first = false {
+				r, err := http.ReadRequest(c.r)
+				switch {
+				case err != nil, !first:
+					return // the second request is what it closes at
+				case r.Method == http.MethodOptions:
+					c.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+					return
+				}
+				time.Sleep(100 * time.Millisecond)
+				c.reply(m, "")
+			}
+		}
+		go func() {
+			for {
+				nc, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				go serve(nc)
+			}
+		}()
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				if a := w.get("/", ""); a.status != 200 {
+					t.Errorf("%d, want 200", a.status)
+				}
+			})
+		}
+		all.Wait()
+		if a := w.get("/", ""); a.status != 200 {
+			t.Errorf("%d over kept connections that end, want 200", a.status)
+		}
+	})
 }

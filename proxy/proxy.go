@@ -291,7 +291,7 @@ func (x *exchange) late() bool {
 
 // balance gets x a member, and reports whether there is one.
 func (x *exchange) balance(to whither) bool {
-	if to == sameMember {
+	if x.again = to == sameMember; x.again {
 		return true // the lease is still ours
 	}
 	if to == nextNoCopy || to == nextRestored {

@@ -18,12 +18,22 @@ import (
 // ctx bounds the wait for a connection and the dial, not what follows; w says how
 // to wait if MaxConns are in use.
 func (e *Endpoint) Send(ctx context.Context, first []byte, w Wait) (*Conn, *Failure) {
+	return e.send(ctx, first, w, false)
+}
+
+// SendFresh is Send over a new connection, for a request that was lost with a kept
+// one: the member may be about to close the others as well (peers.md D04, D05).
+func (e *Endpoint) SendFresh(ctx context.Context, first []byte, w Wait) (*Conn, *Failure) {
+	return e.send(ctx, first, w, true)
+}
+
+func (e *Endpoint) send(ctx context.Context, first []byte, w Wait, fresh bool) (*Conn, *Failure) {
 	queued, f := e.getSlot(ctx, w)
 	if f != nil {
 		return nil, f
 	}
 	for try := 1; ; try++ {
-		c, f := e.attempt(ctx, first)
+		c, f := e.attempt(ctx, first, fresh)
 		if c != nil {
 			c.tries, c.queued = try, queued
 		}
@@ -41,11 +51,12 @@ func (e *Endpoint) Send(ctx context.Context, first []byte, w Wait) (*Conn, *Fail
 	}
 }
 
-// attempt is one try: kept connections, then at most one new one.
-func (e *Endpoint) attempt(ctx context.Context, first []byte) (*Conn, *Failure) {
+// attempt is one try: kept connections, unless it is to be a fresh one, then at most
+// one new one.
+func (e *Endpoint) attempt(ctx context.Context, first []byte, fresh bool) (*Conn, *Failure) {
 	probe := true // until the member has shown that it lives
 	begun := time.Now()
-	for now := begun; ; now = time.Now() {
+	for now := begun; !fresh; now = time.Now() {
 		c := e.take(now)
 		if c == nil {
 			break
