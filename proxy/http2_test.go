@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,4 +131,54 @@ func TestPeersHTTP2(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A body of a known length has ended with its last byte: the member's answer to that
+// finds the request complete, and its connection is kept.
+func TestLastByteIsTheEnd(t *testing.T) {
+	one(t, options{members: []string{"a"}}, func(t *testing.T, w *world) {
+		c := w.raw()
+		defer func() { _ = c.Close() }()
+		fr := http2.NewFramer(c.Conn, c.r)
+		fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+		var block bytes.Buffer
+		enc := hpack.NewEncoder(&block)
+		const size = 10_000
+		for _, f := range []hpack.HeaderField{
+			{Name: ":method", Value: "POST"},
+			{Name: ":scheme", Value: "http"},
+			{Name: ":authority", Value: "x"},
+			{Name: ":path", Value: "/"},
+			{Name: "content-length", Value: fmt.Sprint(size)},
+		} {
+			if err := enc.WriteField(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.say(http2.ClientPreface)
+		err := errors.Join(
+			fr.WriteSettings(),
+			fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true}),
+			fr.WriteData(1, false, make([]byte, size)), // and no end of the stream
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			f, err := fr.ReadFrame()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h, ok := f.(*http2.MetaHeadersFrame); ok {
+				if status := h.PseudoValue("status"); status != "200" {
+					t.Errorf("status %s, want 200", status)
+				}
+				break
+			}
+		}
+		w.get("/", "")
+		if n := w.members["a"].dials(); n != 1 {
+			t.Errorf("the member had %d connections, want one that is kept", n)
+		}
+	})
 }

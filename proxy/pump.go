@@ -27,7 +27,7 @@ type pump struct {
 	done    chan struct{}
 
 	ended   atomic.Bool  // the body was read to its end
-	drained atomic.Bool  // and all that was read was handed to the connection
+	drained atomic.Bool  // and the last of it is being handed to the connection
 	settled atomic.Bool  // the request will not be sent again
 	last    atomic.Int64 // when the member was last sent a piece, in nanoseconds of Unix time, or clientsTurn
 
@@ -87,6 +87,10 @@ func (p *pump) run(x *exchange) {
 
 // next reads a piece of the body from the client.
 func (p *pump) next(x *exchange) ([]byte, error) {
+	if p.ended.Load() {
+		p.drained.Store(true)
+		return nil, io.EOF
+	}
 	p.last.Store(clientsTurn)
 	piece, err := x.in.Next()
 	p.touch()
@@ -96,6 +100,11 @@ func (p *pump) next(x *exchange) ([]byte, error) {
 	}
 	if x.read += int64(len(piece)); x.p.maxBody > 0 && x.read > x.p.maxBody {
 		return nil, errTooLarge
+	}
+	if x.read == x.req.Body.Length() {
+		// The member may answer before anybody is told io.EOF.
+		p.ended.Store(true)
+		p.drained.Store(true)
 	}
 	return piece, err
 }

@@ -38,17 +38,13 @@ func (x *exchange) begin() failure {
 // collect appends the body to msg while more says so.
 func (x *exchange) collect(more func() bool) failure {
 	for !x.pump.ended.Load() && more() {
-		piece, err := x.in.Next()
+		piece, err := x.pump.next(x)
 		switch {
 		case err == io.EOF: //nolint:errorlint // a Source returns it bare
-			x.pump.ended.Store(true)
 			x.msg.EndBody(x.framing, x.in.Trailer())
 			return failNone
 		case err != nil:
 			return x.failed(x.classifyBody(err), err)
-		}
-		if x.read += int64(len(piece)); x.p.maxBody > 0 && x.read > x.p.maxBody {
-			return x.failed(failTooLarge, errTooLarge)
 		}
 		x.msg.Piece(x.framing, piece)
 	}

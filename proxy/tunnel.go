@@ -289,7 +289,6 @@ type tunnels struct {
 	open     map[*tunnel]struct{}
 	draining bool
 	taken    int // places taken by requests that ask for one, and by tunnels
-	total    uint64
 }
 
 // take takes a place for a request that may become a tunnel, if there are not as
@@ -318,7 +317,6 @@ func (s *tunnels) add(t *tunnel) {
 		s.open = make(map[*tunnel]struct{})
 	}
 	s.open[t] = struct{}{}
-	s.total++
 	t.stopping.Store(s.draining)
 }
 
