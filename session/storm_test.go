@@ -84,46 +84,65 @@ func (r *rider) fail() {
 // lost (G1); whatever happens, no client sees its counter go back without being
 // told (G2).
 func TestStorm(t *testing.T) {
-	const clients, steps = 6, 12
 	for seed := range uint64(10) {
 		for _, cuts := range []bool{false, true} {
-			t.Run(fmt.Sprintf("seed=%d/cuts=%v", seed, cuts), func(t *testing.T) {
-				bubble(t, Config{}, "abcd", func(t *testing.T, f *farm) {
-					var wg sync.WaitGroup
-					var riders []*rider
-					stop := make(chan struct{})
-					all := []string{"a", "b", "c", "d"}
-					for n := range clients {
-						r := &rider{browser: browser{t: t}, rand: rand.New(rand.NewPCG(seed, uint64(n)))}
-						riders = append(riders, r)
-						wg.Go(func() {
-							for {
-								select {
-								case <-stop:
-									return
-								default:
-								}
-								r.ride(f, all)
-								time.Sleep(time.Duration(r.rand.IntN(50)) * time.Millisecond)
-							}
-						})
-					}
-					f.weather(rand.New(rand.NewPCG(seed, 99)), all, steps, cuts)
-					close(stop)
-					wg.Wait()
-					synctest.Wait()
-					for n, r := range riders {
-						if r.lost > 0 && !cuts {
-							t.Errorf("client %d: %d replies were flagged though only members went", n, r.lost)
-						}
-						if r.last == 0 {
-							t.Errorf("client %d has counted nothing", n)
-						}
-					}
-				})
-			})
+			t.Run(fmt.Sprintf("seed=%d/cuts=%v", seed, cuts), func(t *testing.T) { storm(t, Config{}, seed, cuts) })
 		}
 	}
+}
+
+// TestStormInEveryMode: where replies do not wait changes are lost, and clients are
+// told (G2).
+func TestStormInEveryMode(t *testing.T) {
+	for _, cfg := range []Config{{NoAck: true}, {Mode: Asynchronous}, {Mode: Pooled, Pool: 2}, {Mode: FastAsyncQueue}, {Mode: FastAsyncQueue, QueueLimit: 2}} {
+		seeds := uint64(8)
+		if testing.Short() {
+			seeds = 1
+		}
+		for seed := range seeds {
+			for _, cuts := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v/ack=%v/limit=%d/seed=%d/cuts=%v", cfg.Mode, !cfg.NoAck, cfg.QueueLimit, seed, cuts), func(t *testing.T) { storm(t, cfg, seed, cuts) })
+			}
+		}
+	}
+}
+
+func storm(t *testing.T, cfg Config, seed uint64, cuts bool) {
+	const clients, steps = 6, 12
+	waits := !cfg.NoAck && !cfg.Mode.queued()
+	bubble(t, cfg, "abcd", func(t *testing.T, f *farm) {
+		var wg sync.WaitGroup
+		var riders []*rider
+		stop := make(chan struct{})
+		all := []string{"a", "b", "c", "d"}
+		for n := range clients {
+			r := &rider{browser: browser{t: t}, rand: rand.New(rand.NewPCG(seed, uint64(n)))}
+			riders = append(riders, r)
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					r.ride(f, all)
+					time.Sleep(time.Duration(r.rand.IntN(50)) * time.Millisecond)
+				}
+			})
+		}
+		f.weather(rand.New(rand.NewPCG(seed, 99)), all, steps, cuts)
+		close(stop)
+		wg.Wait()
+		synctest.Wait()
+		for n, r := range riders {
+			if r.lost > 0 && !cuts && waits {
+				t.Errorf("client %d: %d replies were flagged though only members went", n, r.lost)
+			}
+			if r.last == 0 {
+				t.Errorf("client %d has counted nothing", n)
+			}
+		}
+	})
 }
 
 // weather kills, restarts, cuts and heals.

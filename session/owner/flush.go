@@ -9,10 +9,11 @@ func (s *step) raise(primary Member, copies []Member) { s.raisePast(0, primary, 
 // raisePast is raise with a counter above past.
 func (s *step) raisePast(past uint32, primary Member, copies []Member) {
 	m := s.m
-	if m.reign == (Reign{}) {
+	cut := m.rec.Loose && m.rec.Primary != s.self
+	if m.reign == (Reign{}) || cut && m.reign == m.rec.Epoch.Reign { // it gave the session away, and has heard nothing since
 		m.reign = s.env.NextReign()
 	}
-	m.rec.raise(m.reign, m.rec.Loose && m.rec.Primary != s.self, past, primary, copies)
+	m.rec.raise(m.reign, cut, past, primary, copies)
 	if primary == s.self {
 		m.rec.Loose = m.Loose
 	}

@@ -57,6 +57,19 @@ func TestLoose(t *testing.T) {
 		}
 		s.served(w1, "A!B!1A", w1)
 	})
+	t.Run("who gave it away and gets it back does not have all of it", func(t *testing.T) {
+		s := newLooseScript(t, 2)
+		s.served(s.do(read, "B", s.jar), "B!A!2A")
+		s.hold("B", "A")
+		w1 := s.do(write, "B", s.jar)
+		s.served(w1, "B!A!2A", w1)
+		s.fault = true
+		s.release("B", "A")
+		s.kill("B") // A has heard nothing since it gave the session away
+		if r := s.do(read, "A", s.jar); !r.result.Flagged || r.result.Outcome != Served {
+			t.Errorf("after the loss: %+v, want served and flagged", r.result)
+		}
+	})
 	t.Run("a primary that lives after all reports what it had", func(t *testing.T) {
 		s := newLooseScript(t, 2)
 		w1 := s.do(write, "A", s.c1)
