@@ -60,7 +60,7 @@ func TestWebSocket(t *testing.T) {
 	serving.Go(func() { _ = member.Serve(w.lns[1]) })
 	defer func() { _ = member.Close() }()
 
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
