@@ -53,8 +53,9 @@ func (b *budget) take() bool {
 	now := time.Now()
 	// More than a budget's worth of time is not paid out.
 	since := min(now.Sub(b.filled), time.Second*budgetSaved/budgetFloor)
-	b.filled = now
-	have := b.tokens.Add(int64(since) * budgetFloor / int64(time.Second))
+	paid := int64(since) * budgetFloor / int64(time.Second)
+	b.filled = now.Add(-since % (time.Second / budgetFloor)) // what is too short for a thousandth counts next time
+	have := b.tokens.Add(paid)
 	if have > budgetSaved {
 		b.tokens.Add(budgetSaved - have)
 		have = budgetSaved

@@ -31,6 +31,16 @@ func TestBudget(t *testing.T) {
 		if n := drain(b); n != 30 {
 			t.Errorf("3 seconds bring %d retries, want 30", n)
 		}
+		n := 0
+		for range 40_000 { // 20 kHz of failures do not take the floor away
+			time.Sleep(50 * time.Microsecond)
+			if b.take() {
+				n++
+			}
+		}
+		if n != 20 {
+			t.Errorf("2 seconds bring %d retries, want 20", n)
+		}
 		time.Sleep(24 * time.Hour)
 		for range 10 * saved {
 			b.earn()
