@@ -98,5 +98,5 @@ func (x *exchange) content(status int) ErrorPage {
 
 // lists reports whether our own reply lists the methods that we take.
 func (x *exchange) lists(status int) bool {
-	return status == http.StatusMethodNotAllowed || status == http.StatusOK && x.req.Method == http1.MethodOptions
+	return status == http.StatusMethodNotAllowed && x.failure == failMethod || status == http.StatusOK && x.req.Method == http1.MethodOptions
 }

@@ -103,7 +103,7 @@ func (p *Proxy) give(x *exchange) {
 	x.failure, x.cause, x.lost, x.busy, x.spare, x.wary, x.paid = failNone, nil, false, false, false, false, false
 	x.upgrade, x.settled, x.beyond = false, false, 0
 	x.status, x.begun, x.read, x.written, x.headBytes = 0, false, 0, 0, 0
-	x.served, x.challenges = nil, nil
+	x.served, x.lines = nil, nil
 	x.id, x.phases = nil, accesslog.Phases{}
 	p.mu.Lock()
 	if len(p.idle) < maxIdle {

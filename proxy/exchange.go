@@ -113,10 +113,10 @@ type exchange struct {
 	written int64 // bytes of the reply's body, or of the member in a tunnel
 	beyond  int64 // bytes that the member was sent beyond what is in msg
 
-	cookie     []byte   // scratch of ownCookie
-	challenges []string // WWW-Authenticate of a reply whose content is replaced
-	headBytes  int      // of the reply's head
-	served     *member  // by whom it was last tried
+	cookie    []byte     // scratch of ownCookie
+	lines     []keptLine // of a reply whose content is replaced
+	headBytes int        // of the reply's head
+	served    *member    // by whom it was last tried
 
 	// Its name in logs, here and at the member.
 	id     []byte // made is where it is, or the client's own
@@ -331,7 +331,7 @@ func (x *exchange) judge() failure {
 		return x.stop(failStatus)
 	}
 	if from := x.mapping.serverErrors; from > 0 && x.rep.Status >= from {
-		x.keepChallenges()
+		x.keepLines()
 		return x.stop(failReplaced)
 	}
 	return failNone

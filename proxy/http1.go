@@ -183,8 +183,8 @@ func (c *client1) refuse(status int) (int64, error) {
 	if c.x.lists(status) {
 		o.FieldString("Allow", allowed)
 	}
-	for _, v := range c.x.challenges {
-		o.FieldString("WWW-Authenticate", v)
+	for _, l := range c.x.lines {
+		o.FieldString(l.name, l.value)
 	}
 	c.connection(c.x.failure == failClient || c.x.failure == failSlow || c.x.failure == failTooLarge)
 	o.EndHead()

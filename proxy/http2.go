@@ -315,8 +315,8 @@ func (c *client2) refuse(status int) (int64, error) {
 	if c.x.lists(status) {
 		h.Set("Allow", allowed)
 	}
-	for _, v := range c.x.challenges {
-		h.Add("WWW-Authenticate", v)
+	for _, l := range c.x.lines {
+		h.Add(l.name, l.value)
 	}
 	c.w.WriteHeader(status)
 	if c.r.Method == http.MethodHead {

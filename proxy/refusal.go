@@ -65,13 +65,23 @@ func (x *exchange) refusal() failure {
 
 var errMethod = errors.New("proxy: CONNECT is for forward proxies")
 
-// keepChallenges keeps what a 401 needs of a reply whose content is replaced
-// (mod_jk.md 5.6, use_server_errors).
-func (x *exchange) keepChallenges() {
-	if x.rep.Status != http.StatusUnauthorized {
+// A keptLine is a line of a member's reply that goes with our content.
+type keptLine struct{ name, value string }
+
+// keepLines keeps what a 401 or 405 needs of a reply whose content is replaced
+// (mod_jk.md 5.6, use_server_errors): the challenges, or the methods of the resource
+// (RFC 9110 sections 15.5.2 and 15.5.6).
+func (x *exchange) keepLines() {
+	name, lower := "", ""
+	switch x.rep.Status {
+	case http.StatusUnauthorized:
+		name, lower = "WWW-Authenticate", "www-authenticate"
+	case http.StatusMethodNotAllowed:
+		name, lower = "Allow", "allow"
+	default:
 		return
 	}
-	for i := x.rep.Find(http1.NameWWWAuthenticate, 0); i >= 0; i = x.rep.Find(http1.NameWWWAuthenticate, i+1) {
-		x.challenges = append(x.challenges, string(x.rep.Value(i)))
+	for i := x.rep.FindField(lower, 0); i >= 0; i = x.rep.FindField(lower, i+1) {
+		x.lines = append(x.lines, keptLine{name, string(x.rep.Value(i))})
 	}
 }

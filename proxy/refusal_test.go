@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -152,7 +153,7 @@ func TestErrorPageOfBadRequests(t *testing.T) {
 func TestUseServerErrors(t *testing.T) {
 	serve := func(m *fake, c *memberConn, r *http.Request) bool {
 		status := r.URL.Query().Get("s")
-		c.say("HTTP/1.1 %s X\r\nX-Member: %s\r\nWWW-Authenticate: Basic realm=\"a\"\r\nWWW-Authenticate: Bearer\r\nContent-Length: 5\r\n\r\nsorry", status, m.name)
+		c.say("HTTP/1.1 %s X\r\nX-Member: %s\r\nWWW-Authenticate: Basic realm=\"a\"\r\nWWW-Authenticate: Bearer\r\nAllow: PUT\r\nContent-Length: 5\r\n\r\nsorry", status, m.name)
 		return true
 	}
 	o := options{members: []string{"a"}, serve: map[string]handler{"a": serve}, rules: "/x=lb;use_server_errors=401\n/*=lb\n", config: func(c *proxy.Config) { c.ErrorPages = pages }}
@@ -164,12 +165,16 @@ func TestUseServerErrors(t *testing.T) {
 			{"/x?s=400", "sorry", 2},
 			{"/x?s=401", string(pages[0].Body), 2},
 			{"/x?s=403", string(pages[0].Body), 0},
+			{"/x?s=405", string(pages[0].Body), 0},
 			{"/x?s=502", string(pages[502].Body), 0},
 			{"/y?s=502", "sorry", 2},
 		} {
 			a := w.get(tt.path, "")
 			if a.body != tt.body || strconv.Itoa(a.status) != tt.path[len(tt.path)-3:] || len(a.header["Www-Authenticate"]) != tt.challenges {
 				t.Errorf("GET %s = %d %q, challenges %q", tt.path, a.status, a.body, a.header["Www-Authenticate"])
+			}
+			if allow := a.header["Allow"]; strings.HasSuffix(tt.path, "405") && !slices.Equal(allow, []string{"PUT"}) {
+				t.Errorf("GET %s has Allow %q, want the member's", tt.path, allow)
 			}
 		}
 		if m := w.member("a"); m.State != "OK" || m.Errors != 0 || w.members["a"].dials() != 1 {
