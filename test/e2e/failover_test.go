@@ -20,6 +20,7 @@ func pair(t *testing.T, s *cluster, r stage.Reply) {
 
 // TestFailover is TC-1: the node that serves dies, its secondary goes on.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	for _, gossip := range []bool{true, false} {
 		t.Run(fmt.Sprintf("gossip=%v", gossip), func(t *testing.T) {
 			s := newCluster(t, "a", "b", "c")
@@ -46,6 +47,7 @@ func TestFailover(t *testing.T) {
 // TestNodeAdded is TC-2: a node that joins later takes over when the others
 // die, and gets sessions of its own.
 func TestNodeAdded(t *testing.T) {
+	t.Parallel()
 	s := newCluster(t, "a", "b")
 	p := s.proxy(s.workers("a", "b"), true)
 	c := s.client(p.listen)
@@ -72,6 +74,7 @@ func TestNodeAdded(t *testing.T) {
 
 // TestReturn is TC-3: a node dies, comes back, and takes over in its turn.
 func TestReturn(t *testing.T) {
+	t.Parallel()
 	s := newCluster(t, "a", "b", "c")
 	p := s.proxy(s.workers("a", "b", "c"), true)
 	c := s.client(p.listen)
@@ -96,6 +99,7 @@ func TestReturn(t *testing.T) {
 // TestRecoverTimeTrap is TC-3b: of two nodes one dies and is back, then the
 // other dies. mod_jk regards the first as dead for all of recover_time.
 func TestRecoverTimeTrap(t *testing.T) {
+	t.Parallel()
 	for _, gossip := range []bool{true, false} {
 		t.Run(fmt.Sprintf("gossip=%v", gossip), func(t *testing.T) {
 			s := newCluster(t, "a", "b")
@@ -124,6 +128,7 @@ func TestRecoverTimeTrap(t *testing.T) {
 // TestBackAtOnce is D12: a node killed and started again under its name and
 // addresses is a member at once, and nobody takes it for the one that died.
 func TestBackAtOnce(t *testing.T) {
+	t.Parallel()
 	s := newCluster(t, "a", "b")
 	p := s.proxy(s.workers("a", "b"), true)
 	c := s.client(p.listen)
@@ -142,6 +147,7 @@ func TestBackAtOnce(t *testing.T) {
 // TestTwoNodes is SESS-32: alone a node goes on without a copy; when the other
 // returns it becomes the secondary, and later the primary.
 func TestTwoNodes(t *testing.T) {
+	t.Parallel()
 	s := newCluster(t, "a", "b")
 	p := s.proxy(s.workers("a", "b"), true)
 	c := s.client(p.listen)
@@ -165,6 +171,7 @@ func TestTwoNodes(t *testing.T) {
 // TestChain is TC-5: the node that has just served dies, again and again,
 // until one is left.
 func TestChain(t *testing.T) {
+	t.Parallel()
 	s := newCluster(t, "a", "b", "c", "d")
 	p := s.proxy(s.workers("a", "b", "c", "d"), true)
 	c := s.client(p.listen)
@@ -182,6 +189,7 @@ func TestChain(t *testing.T) {
 // TestChainOfSecondaries is TC-5 with the copies dying: SESS-30, a new
 // secondary is made without waiting for a request.
 func TestChainOfSecondaries(t *testing.T) {
+	t.Parallel()
 	s := newCluster(t, "a", "b", "c", "d")
 	p := s.proxy(s.workers("a", "b", "c", "d"), true)
 	c := s.client(p.listen)
@@ -210,6 +218,7 @@ func TestChainOfSecondaries(t *testing.T) {
 // left goes on if it held the session; otherwise the client gets a new
 // session that says so, never an error.
 func TestSimultaneous(t *testing.T) {
+	t.Parallel()
 	for _, holds := range []bool{true, false} {
 		t.Run(fmt.Sprintf("survivor holds the copy=%v", holds), func(t *testing.T) {
 			names := []string{"a", "b", "c", "d"}
@@ -251,6 +260,7 @@ func TestSimultaneous(t *testing.T) {
 // TestSeveralSecondaries is --secondaries: the primary and the first copy die at
 // the same instant, and the session goes on with the second one.
 func TestSeveralSecondaries(t *testing.T) {
+	t.Parallel()
 	for _, copies := range []string{"2", "all"} {
 		t.Run(copies, func(t *testing.T) {
 			names := []string{"a", "b", "c", "d"}
