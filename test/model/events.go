@@ -136,6 +136,15 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 			case r.Prim != m:
 				bg(kTake)
 			}
+			for x := range uint8(sc.Names) {
+				if y := s.now(x); r.Prim == m && r.Copies&(1<<x) != 0 && s.reach(m, y) && w.candidate(m, nobody) != 0 {
+					try(label("background: %s moves its copy from %s", mname(m), mname(y)), func(w *world) {
+						w.s.Ops[idle] = Op{Kind: kMove, At: m, Bit: 1 << x, C: Cookie{r.N, r.Lin[r.N], name(m), nobody}}
+						w.s.Bg--
+						w.arrive(idle)
+					})
+				}
+			}
 		}
 	}
 	// messages
@@ -214,8 +223,21 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 			try(label("the proxy gives #%d up", i), func(w *world) { w.fail(i) })
 		}
 	}
-	// leases
+	// copies that are not needed any more
 	w0 := &world{s: *s}
+	for i := range uint8(sc.Names) {
+		for j := range uint8(sc.Names) {
+			p, x := s.now(i), s.now(j)
+			if i == j || !s.reach(p, x) || !w0.superfluous(p, x) || s.underway(p, x) {
+				continue
+			}
+			try(label("%s hears of the pair of %s and discards its copy", mname(x), mname(p)), func(w *world) {
+				w.s.Nodes[j].R = Rec{}
+				w.s.Nodes[j].AckV, w.s.Nodes[j].Reign = 0, 0
+			})
+		}
+	}
+	// leases
 	for i := range uint8(sc.Names) {
 		a := s.now(i)
 		if s.Nodes[i].Up == 0 {
@@ -268,6 +290,9 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 				w.s.Nodes[n] = Node{Boot: s.Nodes[n].Boot}
 				if !w.holds(w.s.Acked) {
 					w.s.Gone = 1
+					if w.s.Died == 1 && w.s.Fault == 0 && w.s.Inv == 0 && w.s.tomb() == 0 && s.Jar.Sec != nobody {
+						w.bad("one death has lost what was acknowledged by two")
+					}
 				}
 				w.s.Lease[n] = 0
 				for i := range w.s.Ops {
@@ -311,6 +336,16 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 			}
 		}
 	}
+}
+
+// underway reports whether a message is on its way from a to b or back.
+func (s *State) underway(a, b member) bool {
+	for k := range s.NM {
+		if m := &s.Msgs[k]; m.From == a && m.To == b || m.From == b && m.To == a {
+			return true
+		}
+	}
+	return false
 }
 
 // faults of the network.
@@ -545,7 +580,7 @@ func (w *world) sync(i, j member) bool {
 		w.interrupt(lm)
 		*lo = *hi
 		w.s.Nodes[name(lm)].AckV, w.s.Nodes[name(lm)].Reign = 0, 0
-	case hi.Prim == hm && !w.busy(lm):
+	case hi.Prim == hm && w.acked(hm) && !w.busy(lm):
 		w.conflict(lm, lo, hi)
 		*lo = Rec{}
 		w.s.Nodes[name(lm)].AckV, w.s.Nodes[name(lm)].Reign = 0, 0
@@ -669,6 +704,10 @@ func (w *world) quiesce() {
 				*c = *best
 				changed = true
 			}
+		}
+		if n := &q.s.Nodes[name(who)]; n.AckV < best.Ver {
+			n.AckV = best.Ver // what is left to do in the background includes the acknowledgement
+			changed = true
 		}
 		if pop(best.Copies) < opt.Want {
 			if c := q.candidate(who, nobody); c != 0 {

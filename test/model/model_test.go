@@ -79,6 +79,8 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"start", "cut3", 3},
 		{"weigh", "two", 3},
 		{"patience", "break3", 2},
+		{"acked", "crash3", 2},
+		{"drained", "crash3", 2},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			sc := explore(t, tt.scope, tt.rule, tt.cli)

@@ -31,6 +31,8 @@ type rules struct {
 	Start      bool // of epochs that is higher in which more had been changed when they began, whatever was done to the pair
 	Weigh      bool // a primary that meets a branch in which less was changed raises, so that its changes count
 	Patience   bool // "lost" is not said while a member that the cookie names may be there: it is waited for, then left to whoever can reach it
+	Acked      bool // a copy that is not needed any more is discarded only once the primary's record is acknowledged
+	Drained    bool // who is asked answers once it has read all that a member sent which is gone
 	Majority   bool
 	Slow       bool // handlers take time: others may interleave
 	Resend     bool // requests on a dead member are sent again once
@@ -91,6 +93,10 @@ func (o *rules) rule(name string) *bool {
 		return &o.Weigh
 	case "yield":
 		return &o.Yield
+	case "acked":
+		return &o.Acked
+	case "drained":
+		return &o.Drained
 	case "patience":
 		return &o.Patience
 	}
@@ -107,7 +113,7 @@ func allRules() rules {
 	return rules{
 		Lineage: true, Succession: true, Lease: true, Regen: true, GrantFence: true, ReadWaits: true, GrantCheck: true, AskAll: true,
 		TombSync: true, Conn: true, Reapply: true, Flood: true, OneSearch: true, AskPrim: true, Reigns: true, NoBlank: true, Again: true,
-		ReplyCheck: true, AskWaits: true, Replaced: true, LostTwice: true, CookieSnap: true, Yield: true, Start: true, Weigh: true, Patience: true, Names: 3, Want: 1,
+		ReplyCheck: true, AskWaits: true, Replaced: true, LostTwice: true, CookieSnap: true, Yield: true, Start: true, Weigh: true, Patience: true, Acked: true, Drained: true, Names: 3, Want: 1,
 	}
 }
 
@@ -514,9 +520,36 @@ func (w *world) run(i int) {
 		}
 		w.fresh(o.At)
 		w.flush(i)
+	case kMove:
+		from := w.s.Ops[i].Bit
+		c := w.candidate(o.At, nobody)
+		if c == 0 || n.R.Copies&from == 0 {
+			w.done(i)
+			return
+		}
+		if !w.raise(o.At, o.At, n.R.Copies&^from|c) {
+			w.full = true
+			return
+		}
+		w.fresh(o.At)
+		w.flush(i)
 	default:
 		w.done(i)
 	}
+}
+
+// superfluous reports whether x holds a copy of an earlier epoch of p's, which
+// does not name it, and may discard it (R17).
+func (w *world) superfluous(p, x member) bool {
+	r, c := w.rec(p), w.rec(x)
+	return r.Has == 1 && r.Dead == 0 && r.Prim == p && r.Copies&bit(x) == 0 && c.Has == 1 && c.Dead == 0 && !sameEpoch(r, c) &&
+		includes(r, c.N, c.Lin[c.N]) && w.acked(p) && !w.busy(x)
+}
+
+// acked reports whether copies that p's record does not name may go.
+func (w *world) acked(p member) bool {
+	n := &w.s.Nodes[name(p)]
+	return !opt.Acked || n.AckV >= n.R.Ver
 }
 
 // bury puts the tombstone on every member that can be reached.
@@ -1004,6 +1037,11 @@ func (w *world) deliver(k uint8) bool {
 		// who is just taking answers afterwards
 		for i := range w.s.Ops {
 			if opt.AskWaits && w.s.Ops[i].Ph == pTake && w.s.Ops[i].At == m.To {
+				return false
+			}
+		}
+		for k := range w.s.NM {
+			if p := &w.s.Msgs[k]; opt.Drained && p.To == m.To && !w.s.alive(p.From) {
 				return false
 			}
 		}

@@ -66,10 +66,11 @@ const (
 	kCopy // background: the primary adds a copy
 	kTake // background: a secondary takes over (drain)
 	kVal  // background: the primary renews its lease
+	kMove // background: the primary moves the copy on Bit to somebody else, who can be reached as well (Relocate)
 )
 
 //nolint:gochecknoglobals // a table
-var kindNames = []string{"", "write", "read", "invalidate", "copy", "take", "revalidate"}
+var kindNames = []string{"", "write", "read", "invalidate", "copy", "take", "revalidate", "move"}
 
 const (
 	pIdle = iota
