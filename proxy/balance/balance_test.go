@@ -678,6 +678,29 @@ func TestMembershipKeepsShares(t *testing.T) {
 	}
 }
 
+// TestFactorOfAReturned gives a member another weight while it is down: it comes
+// back with the new one (D22).
+func TestFactorOfAReturned(t *testing.T) {
+	b := newBalancer(t, routes("a", "b")...)
+	b.Fail("b")
+	for range 4 {
+		pick(t, b, Request{}, OK)
+	}
+	if !b.Remove("b") {
+		t.Fatal("b was not there")
+	}
+	if err := b.Add(Member{Route: "b", LBFactor: 3}); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for range 40 {
+		got[pick(t, b, Request{}, OK)]++
+	}
+	if got["b"] != 3*got["a"] {
+		t.Errorf("a got %d and b %d of 40, want 10 and 30", got["a"], got["b"])
+	}
+}
+
 func TestSetPhase(t *testing.T) {
 	b := newBalancer(t, routes("a", "b")...)
 	if !b.SetPhase("a", Draining) || b.SetPhase("nobody", Draining) {

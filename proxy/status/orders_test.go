@@ -144,7 +144,7 @@ func TestOrders(t *testing.T) {
 }
 
 // TestForm checks where the form is, and that a browser keeps it to ours.
-func TestForm(t *testing.T) { // D11
+func TestForm(t *testing.T) { // D11; D35: by GET nothing changes
 	for _, tt := range []struct {
 		token, path string
 		has, hasNot string

@@ -240,7 +240,7 @@ func TestMembersDocument(t *testing.T) {
 	}
 }
 
-// TestNoScript checks that what a member says cannot become markup.
+// TestNoScript checks that what a member says cannot become markup (D35).
 func TestNoScript(t *testing.T) {
 	s := sample()
 	const evil = `"><script>alert(1)</script>`

@@ -265,7 +265,7 @@ func submit(t *testing.T, admin, order, route, token string) (page string, statu
 // TestPageDrains drains a node on the status page, and resumes it: the page says
 // what was done, how many sessions are left, and that none is; another proxy's page
 // shows the same.
-func TestPageDrains(t *testing.T) { // SESS-39, D11
+func TestPageDrains(t *testing.T) { // SESS-39, D11; D34: told to one proxy, all see it
 	names := []string{"a", "b", "c"}
 	const token = "a token that nobody guesses"
 	s := newCluster(t, names...)
@@ -301,6 +301,11 @@ func TestPageDrains(t *testing.T) { // SESS-39, D11
 		}
 		c.Close()
 	}
+	// A proxy that starts anew learns of it (D25): the drain is the node's.
+	anew := s.proxy(s.workers(names...), true)
+	stage.Wait(t, "the new proxy says that a drains", func() bool {
+		return strings.Contains(get(t, "http://"+anew.admin+"/"), "draining<br>")
+	})
 	if page, status := submit(t, p.admin, "resume", "a", token); status != http.StatusOK || !strings.Contains(page, "a was told to resume") {
 		t.Fatalf("resume: %d\n%s", status, page)
 	}
