@@ -109,15 +109,15 @@ func BenchmarkSessionMemory(b *testing.B) {
 		}
 	}))
 	b.Run("both", func(b *testing.B) {
-		before := heap()
+		before := heapBytes()
 		for range b.N {
 			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 		}
-		b.ReportMetric(float64(heap()-before)/float64(b.N), "heapB/session")
+		b.ReportMetric(float64(heapBytes()-before)/float64(b.N), "heapB/session")
 	})
 }
 
-func heap() uint64 {
+func heapBytes() uint64 {
 	runtime.GC()
 	runtime.GC()
 	var ms runtime.MemStats

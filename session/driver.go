@@ -3,7 +3,6 @@ package session
 import (
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/understudy-lb/understudy/session/owner"
 	"github.com/understudy-lb/understudy/session/peer"
@@ -172,7 +171,7 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 			}
 		}
 	case owner.Wait:
-		m.timers.wait(e.id, a.To, m.promise(a.To))
+		m.outlast(e, a.To)
 	case owner.Report:
 		if a.Conflict.Exact && len(a.Conflict.Lost) == 0 {
 			return // the other side has come to the same
@@ -236,12 +235,6 @@ func (m *Manager) changed(e *entry) {
 			_ = c.Header(m.compare(e, c.Version())) // an error is the end of that connection
 		}
 	}
-}
-
-// promise returns how long this member must not promote over p (C3).
-func (m *Manager) promise(p owner.Member) time.Duration {
-	left, _ := m.set.Promise(peerID(p))
-	return left
 }
 
 // conflictOf is what the application hears of a conflict.

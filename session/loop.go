@@ -3,65 +3,12 @@ package session
 import (
 	"context"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/understudy-lb/understudy/cluster"
 	"github.com/understudy-lb/understudy/session/owner"
 	"github.com/understudy-lb/understudy/session/peer"
 )
-
-// timers is what run has to do later or outside of all locks.
-type timers struct {
-	wakeup chan struct{} // capacity one
-
-	mu        sync.Mutex // guards what follows; a leaf
-	promises  []promise
-	deadlines []deadline
-}
-
-// A promise is one that a session waits for the end of.
-type promise struct {
-	id string
-	p  owner.Member
-	at time.Time
-}
-
-func newTimers() *timers { return &timers{wakeup: make(chan struct{}, 1)} }
-
-func (t *timers) wake() {
-	select {
-	case t.wakeup <- struct{}{}:
-	default: // it will look at everything anyway
-	}
-}
-
-// wait has the session told, after d, that the promise to p is over.
-func (t *timers) wait(id string, p owner.Member, d time.Duration) {
-	t.mu.Lock()
-	t.promises = append(t.promises, promise{id, p, time.Now().Add(d)})
-	t.mu.Unlock()
-	t.wake()
-}
-
-// due takes the promises that are over at now, and returns when the next one is.
-func (t *timers) due(now time.Time) (over []promise, next time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	rest := t.promises[:0]
-	for _, p := range t.promises {
-		switch {
-		case !p.at.After(now):
-			over = append(over, p)
-			continue
-		case next.IsZero() || p.at.Before(next):
-			next = p.at
-		}
-		rest = append(rest, p)
-	}
-	t.promises = rest
-	return over, next
-}
 
 func (m *Manager) wake() { m.timers.wake() }
 
@@ -114,12 +61,7 @@ func (m *Manager) run(ctx context.Context) {
 
 // urgent does what requests wait for, and returns when there is more of it.
 func (m *Manager) urgent() (next time.Time) {
-	next = m.late()
-	over, at := m.timers.due(time.Now())
-	for _, p := range over {
-		m.tell(p.id, &owner.Event{Kind: owner.PromiseOver, Peer: p.p})
-	}
-	return earliest(next, earliest(at, m.meet()))
+	return earliest(m.late(), m.meet())
 }
 
 // earliest returns the earlier of two times, of which zero means never.
@@ -128,15 +70,6 @@ func earliest(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// tell gives one session an event.
-func (m *Manager) tell(id string, ev *owner.Event) {
-	e := m.table.hold(id)
-	defer m.table.drop(e)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	m.step(e, ev, nil)
 }
 
 // A listing is a member that is or was to be dialled.

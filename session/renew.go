@@ -13,13 +13,6 @@ const maxGrace = time.Minute
 // another id. No other attribute is called so.
 const leftoverKey = ""
 
-// A deadline is something that is to be done to a session later, under its lock.
-type deadline struct {
-	id string
-	at time.Time
-	do func(*entry)
-}
-
 // retire ends the old id of a session: now, or after its grace. Until then it has
 // what it had when the request began.
 func (m *Manager) retire(s *Session, old *entry, c *call) answer {
@@ -45,40 +38,4 @@ func (m *Manager) inherit(e *entry, r *owner.Record) {
 	if _, leftover := r.Attrs.Get(leftoverKey); leftover {
 		m.timers.after(e.id, time.Duration(r.Expiry.Idle)*time.Millisecond, m.endLeftover)
 	}
-}
-
-// after has do called for the session after d.
-func (t *timers) after(id string, d time.Duration, do func(*entry)) {
-	t.mu.Lock()
-	t.deadlines = append(t.deadlines, deadline{id, time.Now().Add(d), do})
-	t.mu.Unlock()
-	t.wake()
-}
-
-// meet does what is due, and returns when there is more.
-func (m *Manager) meet() (next time.Time) {
-	t := m.timers
-	now := time.Now()
-	var due []deadline
-	t.mu.Lock()
-	rest := t.deadlines[:0]
-	for _, d := range t.deadlines {
-		if d.at.After(now) {
-			next = earliest(next, d.at)
-			rest = append(rest, d)
-			continue
-		}
-		due = append(due, d)
-	}
-	clear(t.deadlines[len(rest):])
-	t.deadlines = rest
-	t.mu.Unlock()
-	for _, d := range due {
-		e := m.table.hold(d.id)
-		e.mu.Lock()
-		d.do(e)
-		e.mu.Unlock()
-		m.table.drop(e)
-	}
-	return next
 }
