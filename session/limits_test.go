@@ -254,6 +254,8 @@ func TestUnlimitedTombstonesAreForgotten(t *testing.T) { // H32
 		if got := m.Stats().Tombstones; got != 0 {
 			t.Errorf("%d tombstones after the lifetime, want 0", got)
 		}
+		m.graves.mu.Lock()
+		defer m.graves.mu.Unlock()
 		if got := len(m.graves.ids); got != 0 {
 			t.Errorf("%d ids of ended sessions are kept for ever", got)
 		}
