@@ -217,6 +217,11 @@ func (h *history) judge(w *window, path, at string, start time.Time, add int, va
 	h.last[s.ID] = s
 	h.tops[top] = max(h.tops[top], s.Seen[w.name])
 	w.value, w.session, w.seen, w.at = value, s.ID, s.Seen, start
+	if s.Lost && !s.New {
+		// The branch that it shows may have been given up while its handler ran,
+		// and its changes be forwarded to another one (vector 18).
+		w.seen = map[string]int{}
+	}
 }
 
 // flagged looks whether a reply may say that something is lost. h.mu must be
@@ -279,8 +284,9 @@ func (tr *trial) audit(all []*window) {
 	}
 }
 
-// agree looks whether each session has one primary and all holders are equal
-// (G6).
+// agree looks whether each session has one primary, and all members that it names
+// have the same (G6). Copies that are not needed any more may be left: a message
+// that drops one is not waited for, and the next request finds it (R17).
 func (tr *trial) agree() {
 	type holding struct {
 		at string
@@ -299,15 +305,21 @@ func (tr *trial) agree() {
 		})
 	}
 	for id, all := range holders {
-		primaries, text := 0, ""
+		var owners []holding
+		text := ""
 		for _, r := range all {
 			if r.is == primary {
-				primaries++
+				owners = append(owners, r)
 			}
 			text += fmt.Sprintf(" %s: %v %v version %d of %v and %v;", r.at, r.is, r.Epoch, r.Version, r.Primary, r.Copies)
 		}
-		same := !slices.ContainsFunc(all, func(r holding) bool { return r.Epoch != all[0].Epoch || r.Version != all[0].Version })
-		if primaries != 1 || len(all) < 2 || !same {
+		copies := 0 // of the present record; older ones may be left behind (R17)
+		for _, r := range all {
+			if r.is == secondary && len(owners) > 0 && r.Epoch == owners[0].Epoch && r.Version == owners[0].Version {
+				copies++
+			}
+		}
+		if len(owners) != 1 || copies < 1 || copies != len(owners[0].Copies) {
 			tr.history.mu.Lock()
 			tr.history.wrong("%s is held by%s want one primary and equal copies", hash(id), text)
 			tr.history.mu.Unlock()
