@@ -272,9 +272,11 @@ func (c *Cluster) Close() error {
 	}
 	c.closed = true
 	c.stop()
-	probe := time.NewTimer(c.probe * time.Duration(1+c.ml.GetHealthScore()))
-	defer probe.Stop()
 	err := c.ml.Shutdown()
+	// memberlist does not wait for the probe that is under way, and one may begin
+	// while it shuts down. A probe that begins now is over before this is.
+	probe := time.NewTimer(c.probe*time.Duration(1+c.ml.GetHealthScore()) + c.probe/16)
+	defer probe.Stop()
 	c.wg.Wait()
 	<-probe.C
 	c.logChanges()
