@@ -80,6 +80,7 @@ func (p *Proxy) take() *exchange {
 		x.one.head.Init(p.bufs)
 		x.two.head.Init(p.bufs)
 		x.two.lines.Init(p.bufs)
+		x.two.got, x.two.cut = make(chan read, 1), make(chan struct{}, 1)
 	}
 	return x
 }

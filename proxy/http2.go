@@ -114,9 +114,6 @@ type read struct {
 // a deadline would go on while nobody reads. So what is interrupted, and what times
 // out, is not the read, but who waits for it.
 func (c *client2) read() (n int, err error) {
-	if c.got == nil {
-		c.got, c.cut = make(chan read, 1), make(chan struct{}, 1)
-	}
 	wait := c.x.within(c.x.p.body)
 	if c.silence == nil {
 		c.silence = time.NewTimer(wait)
