@@ -35,8 +35,10 @@ func (w *world) serves(n int) map[string]int {
 	return by
 }
 
+// member is how the proxy sees a member once what comes after a reply is done.
 func (w *world) member(name string) status.Member {
 	w.t.Helper()
+	synctest.Wait()
 	ms := w.proxy.Snapshot().Workers[0].Members
 	i := slices.IndexFunc(ms, func(m status.Member) bool { return m.Name == name })
 	if i < 0 {
