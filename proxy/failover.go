@@ -152,32 +152,37 @@ func decide(f facts) decision {
 		return f.again(nextNoCopy, http.StatusBadGateway)
 	case failTimeout:
 		return f.again(nextMember, http.StatusGatewayTimeout)
-	case failOverdue:
-		return decision{to: giveUp, status: http.StatusGatewayTimeout}
 	case failBegun, failGone, failTunnel, failIdle:
 		return decision{to: cutClient, status: statusClientGone}
-	case failClient:
-		return decision{to: giveUp, status: http.StatusBadRequest}
-	case failTooLarge:
-		return decision{to: giveUp, status: http.StatusRequestEntityTooLarge}
-	case failSlow:
-		return decision{to: giveUp, status: http.StatusRequestTimeout}
-	case failMethod:
-		return decision{to: giveUp, status: http.StatusMethodNotAllowed}
-	case failUnmapped:
-		return decision{to: giveUp, status: http.StatusNotFound}
-	case failPath:
-		return decision{to: giveUp, status: http.StatusBadRequest}
 	case failReplaced:
 		return decision{to: giveUp, status: f.status}
+	default:
+		return decision{to: giveUp, status: f.failure.own()}
+	}
+}
+
+// own is the status of a reply of ours, for a failure after which nobody else is
+// asked.
+func (f failure) own() int {
+	switch f {
+	case failClient, failPath:
+		return http.StatusBadRequest
+	case failUnmapped:
+		return http.StatusNotFound
+	case failMethod:
+		return http.StatusMethodNotAllowed
+	case failSlow:
+		return http.StatusRequestTimeout
+	case failTooLarge:
+		return http.StatusRequestEntityTooLarge
 	case failNoWorker:
-		return decision{to: giveUp, status: http.StatusInternalServerError}
-	case failSpool:
-		return decision{to: giveUp, status: http.StatusBadGateway}
+		return http.StatusInternalServerError
 	case failTunnels:
-		return decision{to: giveUp, status: http.StatusServiceUnavailable}
-	default: // failMalformed: it would answer so again
-		return decision{to: giveUp, status: http.StatusBadGateway}
+		return http.StatusServiceUnavailable
+	case failOverdue:
+		return http.StatusGatewayTimeout
+	default: // failSpool; failMalformed: it would answer so again
+		return http.StatusBadGateway
 	}
 }
 
