@@ -4,7 +4,6 @@
 package e2e
 
 import (
-	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,25 +22,7 @@ import (
 var binaries stage.Binaries
 
 func TestMain(m *testing.M) {
-	os.Exit(testMain(m)) //nolint:forbidigo // a TestMain ends the process
-}
-
-func testMain(m *testing.M) int {
-	flag.Parse()
-	if testing.Short() {
-		return m.Run() // every test skips
-	}
-	dir, err := os.MkdirTemp("", "understudy-e2e-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if binaries, err = stage.Build(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	os.Exit(stage.Main(m, "understudy-e2e-", &binaries)) //nolint:forbidigo // a TestMain ends the process
 }
 
 // start runs a command until the test ends, at the latest.

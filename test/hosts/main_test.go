@@ -20,23 +20,10 @@ func TestMain(m *testing.M) {
 
 func testMain(m *testing.M) int {
 	flag.Parse()
-	if testing.Short() {
-		return m.Run() // every test skips
-	}
-	if missing() != "" {
-		return m.Run() // the same, or fails
+	if testing.Short() || missing() != "" {
+		return m.Run() // every test skips, or fails
 	}
 	sweep() // of runs that were killed
 	defer sweep()
-	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", prefix, os.Getpid()))
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if binaries, err = stage.Build(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	return stage.Main(m, fmt.Sprintf("%s%d-", prefix, os.Getpid()), &binaries)
 }

@@ -35,25 +35,7 @@ var seedFlag = flag.Uint64("seed", 0, "of the faults, which come in the same ord
 var binaries stage.Binaries
 
 func TestMain(m *testing.M) {
-	os.Exit(testMain(m)) //nolint:forbidigo // a TestMain ends the process
-}
-
-func testMain(m *testing.M) int {
-	flag.Parse()
-	if testing.Short() {
-		return m.Run() // every test skips
-	}
-	dir, err := os.MkdirTemp("", "understudy-soak-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if binaries, err = stage.Build(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	os.Exit(stage.Main(m, "understudy-soak-", &binaries)) //nolint:forbidigo // a TestMain ends the process
 }
 
 const pairs = 12 // of windows, each pair with a session of its own
