@@ -2,12 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"html"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -52,7 +48,7 @@ func (r *report) add(name string, l load, s sample) {
 		c = &cell{Name: name, Load: l.name}
 		r.cells = append(r.cells, c)
 	}
-	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	ms := stage.Milliseconds
 	c.PerCPU, c.P50, c.P99 = append(c.PerCPU, s.perCPU), append(c.P50, ms(s.p50)), append(c.P99, ms(s.p99))
 }
 
@@ -67,21 +63,7 @@ func ratio(us, other []float64) float64 {
 
 // write writes peers.md, peers.svg and peers.json.
 func (r *report) write(ctx context.Context) error {
-	if err := os.MkdirAll(r.opts.out, 0o755); err != nil {
-		return err
-	}
-	raw, err := json.MarshalIndent(r.cells, "", " ")
-	if err != nil {
-		return err
-	}
-	text := r.text(ctx)
-	for name, text := range map[string]string{"peers.md": text, "peers.svg": r.chart(), "peers.json": string(raw) + "\n"} {
-		if err := os.WriteFile(filepath.Join(r.opts.out, name), []byte(text), 0o644); err != nil {
-			return err
-		}
-	}
-	fmt.Print(text)
-	return nil
+	return stage.Write(r.opts.out, "peers", r.text(ctx), r.chart(), r.cells)
 }
 
 func (r *report) text(ctx context.Context) string {
@@ -94,11 +76,14 @@ func (r *report) text(ctx context.Context) string {
 		b.WriteString("; the proxy has one to itself")
 	}
 	b.WriteString(". Only ratios\nwithin a run mean anything: they are medians of the rounds' ratios.\n\n")
-	for _, v := range versions(ctx) {
-		fmt.Fprintf(&b, "* %s\n", v)
-	}
+	b.WriteString(stage.Versions(ctx,
+		[]string{"dpkg-query", "-W", "haproxy"},
+		[]string{"dpkg-query", "-W", "nginx"},
+		[]string{"dpkg-query", "-W", "caddy"},
+		[]string{"dpkg-query", "-W", "apache2"},
+		[]string{"dpkg-query", "-W", "libapache2-mod-jk"}))
 	for _, a := range r.absent {
-		fmt.Fprintf(&b, "* not measured: %s\n", a)
+		b.WriteString(stage.List([]string{"not measured: " + a}))
 	}
 	for _, l := range loads() {
 		us := r.find(ours, l)
@@ -108,15 +93,12 @@ func (r *report) text(ctx context.Context) string {
 			if c == nil {
 				continue
 			}
-			times, paced := "", ""
+			times := ""
 			if us != nil && name != ours {
 				times = fmt.Sprintf("%.2f ×", ratio(us.PerCPU, c.PerCPU))
 			}
-			if len(c.Paced99) > 0 {
-				paced = fmt.Sprintf("%.2f (%.2f–%.2f)", stage.Median(slices.Clone(c.Paced99)), slices.Min(c.Paced99), slices.Max(c.Paced99))
-			}
-			fmt.Fprintf(&b, "| %s | %.0f (%.0f–%.0f) | %s | %.2f / %.2f | %s |\n", name, stage.Median(slices.Clone(c.PerCPU)), slices.Min(c.PerCPU),
-				slices.Max(c.PerCPU), times, stage.Median(slices.Clone(c.P50)), stage.Median(slices.Clone(c.P99)), paced)
+			fmt.Fprintf(&b, "| %s | %s | %s | %.2f / %.2f | %s |\n", name, stage.Spread(c.PerCPU, 0), times,
+				stage.Median(slices.Clone(c.P50)), stage.Median(slices.Clone(c.P99)), stage.Spread(c.Paced99, 2))
 		}
 	}
 	if len(r.idle) > 0 {
@@ -159,29 +141,5 @@ func (r *report) chart() string {
 		}
 		y += bar
 	}
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="11">
-<rect width="100%%" height="100%%" fill="white"/>
-<text x="10" y="20" font-size="14">Requests per CPU-second of the proxy</text>
-%s</svg>
-`, width, y, b.String())
-}
-
-// versions are those of what was measured.
-func versions(ctx context.Context) []string {
-	list := []string{runtime.Version()}
-	for _, cmd := range [][]string{
-		{"dpkg-query", "-W", "haproxy"},
-		{"dpkg-query", "-W", "nginx"},
-		{"dpkg-query", "-W", "caddy"},
-		{"dpkg-query", "-W", "apache2"},
-		{"dpkg-query", "-W", "libapache2-mod-jk"},
-		{"uname", "-sr"},
-	} {
-		out, err := exec.CommandContext(ctx, cmd[0], cmd[1:]...).CombinedOutput()
-		if err == nil {
-			line, _, _ := strings.Cut(string(out), "\n")
-			list = append(list, strings.ReplaceAll(strings.TrimSpace(line), "\t", " "))
-		}
-	}
-	return list
+	return stage.Chart(width, y, "Requests per CPU-second of the proxy", b.String())
 }

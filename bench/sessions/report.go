@@ -2,12 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"html"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -56,7 +52,7 @@ func (r *report) add(name string, n int, l load, m measurement) {
 		c = &cell{Name: name, Nodes: n, Load: l.String()}
 		r.cells = append(r.cells, c)
 	}
-	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	ms := stage.Milliseconds
 	c.PerCPU = append(c.PerCPU, m.perCPU)
 	c.Wire = append(c.Wire, m.wire)
 	c.P50, c.P99 = append(c.P50, ms(m.saturated.p50)), append(c.P99, ms(m.saturated.p99))
@@ -65,22 +61,7 @@ func (r *report) add(name string, n int, l load, m measurement) {
 
 // write writes sessions.md, sessions.svg and sessions.json.
 func (r *report) write(ctx context.Context) error {
-	if err := os.MkdirAll(r.opts.out, 0o755); err != nil {
-		return err
-	}
-	raw, err := json.MarshalIndent(r.cells, "", " ")
-	if err != nil {
-		return err
-	}
-	for name, text := range map[string]string{
-		"sessions.md": r.text(ctx), "sessions.svg": r.chart(), "sessions.json": string(raw) + "\n",
-	} {
-		if err := os.WriteFile(filepath.Join(r.opts.out, name), []byte(text), 0o644); err != nil {
-			return err
-		}
-	}
-	fmt.Print(r.text(ctx))
-	return nil
+	return stage.Write(r.opts.out, "sessions", r.text(ctx), r.chart(), r.cells)
 }
 
 func (r *report) text(ctx context.Context) string {
@@ -94,11 +75,12 @@ func (r *report) text(ctx context.Context) string {
 		b.WriteString("all servers share one core, the load has the rest. ")
 	}
 	fmt.Fprintf(&b, "Only ratios within a run mean\nanything. \"held\": the session has that much data, and only the counter changes; \"rewritten\": the data is new with each request.\n\n")
-	for _, v := range versions(ctx) {
-		fmt.Fprintf(&b, "* %s\n", v)
-	}
+	b.WriteString(stage.Versions(ctx,
+		[]string{"java", "-version"},
+		[]string{"redis-server", "--version"},
+		[]string{"dpkg-query", "-W", "tomcat10"}))
 	for _, a := range r.absent {
-		fmt.Fprintf(&b, "* not measured: %s\n", a)
+		b.WriteString(stage.List([]string{"not measured: " + a}))
 	}
 	for _, n := range r.opts.nodes {
 		for _, l := range loads() {
@@ -127,7 +109,7 @@ func (r *report) table(b *strings.Builder, n int, l load) {
 		if us != nil && name != ours {
 			ratio = fmt.Sprintf("%.2f ×", stage.Median(slices.Clone(us.PerCPU))/v)
 		}
-		fmt.Fprintf(b, "| %s | %.0f (%.0f–%.0f) | %s | %d | %.2f / %.2f | %.2f / %.2f |\n", name, v, slices.Min(c.PerCPU), slices.Max(c.PerCPU),
+		fmt.Fprintf(b, "| %s | %s | %s | %d | %.2f / %.2f | %.2f / %.2f |\n", name, stage.Spread(c.PerCPU, 0),
 			ratio, stage.Median(slices.Clone(c.Wire)), stage.Median(slices.Clone(c.P50)), stage.Median(slices.Clone(c.P99)),
 			stage.Median(slices.Clone(c.Paced)), stage.Median(slices.Clone(c.Paced9)))
 	}
@@ -167,24 +149,5 @@ func (r *report) chart() string {
 		}
 		y += gap
 	}
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="11">
-<rect width="100%%" height="100%%" fill="white"/>
-<text x="10" y="20" font-size="14">%s: requests per CPU-second of all nodes</text>
-%s</svg>
-`, width, y+10, l, b.String())
-}
-
-// versions are those of what was measured.
-func versions(ctx context.Context) []string {
-	list := []string{runtime.Version()}
-	for _, cmd := range [][]string{
-		{"java", "-version"}, {"redis-server", "--version"}, {"dpkg-query", "-W", "tomcat10"}, {"uname", "-sr"},
-	} {
-		out, err := exec.CommandContext(ctx, cmd[0], cmd[1:]...).CombinedOutput()
-		if err == nil {
-			line, _, _ := strings.Cut(string(out), "\n")
-			list = append(list, strings.ReplaceAll(strings.TrimSpace(line), "\t", " "))
-		}
-	}
-	return list
+	return stage.Chart(width, y+10, l.String()+": requests per CPU-second of all nodes", b.String())
 }
