@@ -505,6 +505,24 @@ func TestTunnelMemberDies(t *testing.T) {
 	})
 }
 
+// Other members come and go, as far as the proxy's members change while it runs:
+// a tunnel stays (E01).
+func TestTunnelStaysWhenOthersChange(t *testing.T) {
+	one(t, options{members: []string{"a", "b"}, serve: everywhere(switchTo(echoing))}, func(_ *testing.T, w *world) {
+		w.proxy.SetMembers([]proxy.Member{nodeA, nodeB})
+		c := w.upgrade("Cookie: JSESSIONID=s.a\r\n")
+		draining := nodeB
+		draining.State = proxy.Draining
+		for _, members := range [][]proxy.Member{{nodeA, nodeB, nodeC}, {nodeA, draining, nodeC}, {nodeA}} {
+			w.proxy.SetMembers(members)
+			synctest.Wait()
+			c.say("ping")
+			c.want("ping")
+		}
+		_ = c.Close()
+	})
+}
+
 // D10 for tunnels: a client that is gone ends the member's side, and nobody is
 // punished.
 func TestTunnelClientGone(t *testing.T) {

@@ -476,6 +476,8 @@ func TestFatal(t *testing.T) {
 		{"D40: a name that is much too long", http + "worker.lb.balance_workers=" + strings.Repeat("n", 5000), "w.properties:7: worker.lb.balance_workers: the name \"" + strings.Repeat("n", 80) + "\"… has 5000 bytes, want at most 63 (and 1 more)"},
 		{"http with a source that is a name", http + "worker.a.source=h", `w.properties:7: worker.a.source: "h" is no IP address`},
 		{"http with host and port in one", http + "worker.a.host=h:8080", `w.properties:7: worker.a.host: "h:8080" is not a host; "h" belongs into host and "8080" into port`},
+		// D32: nothing in the file can make a probe ask somebody else.
+		{"D32, http with a path of its own for probes", http + "worker.a.health_path=http://other/", `w.properties:7: worker.a.health_path: unknown directive "health_path"`},
 		{"http with a URL", http + "worker.a.host=http://h", `w.properties:7: worker.a.host: "http://h" is not a host but a URL`},
 		{"http with blanks in its host", http + "worker.a.host=h 8080", `w.properties:7: worker.a.host: "h 8080" is not a host: it has the character ' '`},
 		{"http with dots", http + "worker.a.host=a..b", `w.properties:7: worker.a.host: "a..b" is not a host`},
