@@ -262,8 +262,8 @@ func (c *Cluster) tellEverybody(ctx context.Context, msg []byte) {
 
 // Close stops taking part without a word; to others this member has failed,
 // unless it has left before. It returns when everything that was started here
-// has ended, and takes a ProbeInterval for that, up to four on a member that
-// has trouble: a probe of memberlist that is under way cannot be called off.
+// has ended, and takes a little more than a ProbeInterval for that, up to four
+// on a member that has trouble: a probe of memberlist that is under way cannot be called off.
 func (c *Cluster) Close() error {
 	c.ending.Lock()
 	defer c.ending.Unlock()

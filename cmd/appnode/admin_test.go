@@ -42,6 +42,9 @@ func TestOperator(t *testing.T) {
 		}
 	}()
 	for end := time.Now().Add(10 * time.Second); n.sessions.Ready() != nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	} // nothing tells when it is
+	if err := n.sessions.Ready(); err != nil {
+		t.Fatal(err)
 	}
 
 	w := httptest.NewRecorder()
