@@ -14,8 +14,8 @@
 //	route     route.go     the worker that the path is mapped to, and the members that
 //	                       the session names
 //	balance   proxy.go     a lease on a member: primary, secondary, or another
-//	exchange  exchange.go  one attempt at it: a reply's head, or a failure with one
-//	                       of a dozen names
+//	exchange  exchange.go  one attempt at it: a reply's head, or a failure with a
+//	                       name of its own
 //	  ↺       failover.go  what becomes of the request: decide, a pure function
 //	reply     reply.go     the rest of the reply to the client
 //
