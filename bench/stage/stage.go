@@ -191,6 +191,10 @@ func Isolate(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	// Build has no network to fetch modules from once it is in there.
+	if out, err := exec.CommandContext(ctx, "go", "mod", "download").CombinedOutput(); err != nil {
+		Fatalf("go mod download: %v: %s", err, out)
+	}
 	// With segmentation offload one packet of 64 KiB would count for all.
 	const up = "ip link set lo mtu 1500 gso_max_segs 1 up || ip link set lo up; exec \"$@\""
 	cmd := exec.CommandContext(ctx, "unshare", append([]string{"--net", "sh", "-c", up, "sh", self}, os.Args[1:]...)...)
