@@ -191,9 +191,12 @@ func Isolate(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	// Build has no network to fetch modules from once it is in there.
-	if out, err := exec.CommandContext(ctx, "go", "mod", "download").CombinedOutput(); err != nil {
-		Fatalf("go mod download: %v: %s", err, out)
+	// Build has no network to fetch modules from once it is in there: neither ours
+	// nor those of the module above, the proxy's.
+	for _, dir := range []string{".", ".."} {
+		if out, err := exec.CommandContext(ctx, "go", "-C", dir, "mod", "download").CombinedOutput(); err != nil {
+			Fatalf("go -C %s mod download: %v: %s", dir, err, out)
+		}
 	}
 	// With segmentation offload one packet of 64 KiB would count for all.
 	const up = "ip link set lo mtu 1500 gso_max_segs 1 up || ip link set lo up; exec \"$@\""
