@@ -118,7 +118,7 @@ func (x *exchange) logRequest() {
 		Method: r.MethodName, Host: r.Host, Path: r.Path, Query: r.Query, Protocol: x.protocol(),
 		Status: x.status, Bytes: x.written, Body: x.read,
 		Route: x.ref.Primary, Attempts: x.attempts, Resends: x.resends,
-		Failure: x.failure.String(), Sessions: x.p.sessions, Phases: x.phases,
+		Failure: x.failure.String(), Sessions: x.table.sessions, Phases: x.phases,
 	}
 	e.Total = x.elapsed()
 	if r.Form == http1.FormAuthority {

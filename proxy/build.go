@@ -69,40 +69,38 @@ func (m *member) isOurs() bool { return m.gossiped.Load() || m.trustKeys }
 
 // build makes the workers that requests can be sent to, and says which of them
 // gets what.
-func (p *Proxy) build(newcomers string) error {
-	f := p.file
+func (b *builder) build() error {
+	f := b.t.file
 	if len(f.Statuses) > 0 {
 		s := f.Statuses[0]
 		return fmt.Errorf("%s:%d: worker.%s.type: status is not supported yet; the admin listener has the status page", f.Name, s.Line, s.Name)
 	}
-	list, mapping := f.List, p.mapByRules
-	if p.uris == nil {
+	list, mapping := f.List, b.mapByRules
+	if b.t.uris == nil {
 		only, err := onlyLB(f)
 		if err != nil {
 			return err
 		}
-		list, mapping = []string{only.Name}, func() error { return p.mapAll(p.workers[0]) }
+		list, mapping = []string{only.Name}, func() error { return b.mapAll(b.t.workers[0]) }
 	}
-	made := map[string]*member{}
 	for _, name := range list {
-		if err := p.buildWorker(name, made); err != nil {
+		if err := b.buildWorker(name); err != nil {
 			return err
 		}
 	}
-	return errors.Join(mapping(), p.choose(newcomers))
+	return errors.Join(mapping(), b.choose())
 }
 
-// buildWorker makes a worker of worker.list. Members that are made already, for
-// another one, are in made.
-func (p *Proxy) buildWorker(name string, made map[string]*member) error {
-	for _, w := range p.file.LBs {
+// buildWorker makes a worker of worker.list.
+func (b *builder) buildWorker(name string) error {
+	for _, w := range b.t.file.LBs {
 		if w.Name == name {
-			return p.buildLB(w, made)
+			return b.buildLB(w)
 		}
 	}
-	for _, w := range p.file.Members {
+	for _, w := range b.t.file.Members {
 		if w.Name == name {
-			return p.buildSingle(w, made)
+			return b.buildSingle(w)
 		}
 	}
 	return nil
@@ -121,46 +119,46 @@ func onlyLB(f *worker.File) (*worker.LB, error) {
 }
 
 // choose sets the lb that newcomers join: the named one, or the only one.
-func (p *Proxy) choose(name string) error {
-	n := 0
-	for _, l := range p.workers {
+func (b *builder) choose() error {
+	n, name := 0, b.newcomers
+	for _, l := range b.t.workers {
 		if l.template != nil && (name == "" || l.name == name) {
-			p.newcomers = l
+			b.t.newcomers = l
 			n++
 		}
 	}
 	if n == 1 {
 		return nil
 	}
-	p.newcomers = nil
+	b.t.newcomers = nil
 	if name != "" {
-		return fmt.Errorf("%s: worker.list: it has no worker %q of type lb for newcomers to join", p.file.Name, name)
+		return fmt.Errorf("%s: worker.list: it has no worker %q of type lb for newcomers to join", b.t.file.Name, name)
 	}
 	return nil
 }
 
 // buildLB makes a worker of type lb.
-func (p *Proxy) buildLB(from *worker.LB, made map[string]*member) error {
+func (b *builder) buildLB(from *worker.LB) error {
 	where := func(err error) error {
-		return fmt.Errorf("%s:%d: worker.%s: %w", p.file.Name, from.Line, from.Name, err)
+		return fmt.Errorf("%s:%d: worker.%s: %w", b.t.file.Name, from.Line, from.Name, err)
 	}
-	b, err := balance.New(balance.Config{
+	balancer, err := balance.New(balance.Config{
 		RecoverTime:         from.RecoverTime,
 		ErrorEscalationTime: from.ErrorEscalationTime,
 		MaxReplyTimeouts:    from.MaxReplyTimeouts,
-		Maintain:            p.file.Maintain,
+		Maintain:            b.t.file.Maintain,
 	})
 	if err != nil {
 		return where(err)
 	}
 	l := &lb{
-		name: from.Name, typ: worker.TypeLB, method: worker.ByRequest.String(), balancer: b,
+		name: from.Name, typ: worker.TypeLB, method: worker.ByRequest.String(), balancer: balancer,
 		sticky: from.Sticky, cookie: from.SessionCookie, param: from.SessionParam(),
 		setCookie: from.SetSessionCookie, cookiePath: from.SessionCookiePath,
-		rounds: from.Retries, interval: from.RetryInterval, budget: newBudget(p.retryBudget),
+		rounds: from.Retries, interval: from.RetryInterval, budget: newBudget(b.retryBudget),
 	}
 	// Here, because a rule may use other names.
-	if _, err := cookie.NewFinder(cookie.FinderConfig{Cookie: l.cookie, Param: l.param, Codec: p.codec}); err != nil {
+	if _, err := cookie.NewFinder(cookie.FinderConfig{Cookie: l.cookie, Param: l.param, Codec: b.codec}); err != nil {
 		return where(err)
 	}
 	if l.setCookie {
@@ -171,16 +169,16 @@ func (p *Proxy) buildLB(from *worker.LB, made map[string]*member) error {
 		}
 	}
 	if len(from.Members) == 0 {
-		return fmt.Errorf("%s:%d: worker.%s.balance_workers: it names no member", p.file.Name, from.Line, from.Name)
+		return fmt.Errorf("%s:%d: worker.%s.balance_workers: it names no member", b.t.file.Name, from.Line, from.Name)
 	}
 	// A newcomer that only gossip knows is like the first member, but for what
 	// makes that one special.
 	template := from.Members[0]
 	template.Activation, template.LBFactor = worker.Active, 1
 	l.template = &template
-	p.workers = append(p.workers, l)
+	b.t.workers = append(b.t.workers, l)
 	for i := range from.Members {
-		if err := p.addFromFile(l, &from.Members[i], made); err != nil {
+		if err := b.addFromFile(l, &from.Members[i]); err != nil {
 			return err
 		}
 	}
@@ -189,34 +187,28 @@ func (p *Proxy) buildLB(from *worker.LB, made map[string]*member) error {
 
 // buildSingle makes a listed worker that is no lb. It is tried by every request,
 // however it fared (mod_jk.md 3.9), since its balancer has nobody else.
-func (p *Proxy) buildSingle(w *worker.Member, made map[string]*member) error {
-	b, err := balance.New(balance.Config{Maintain: p.file.Maintain})
+func (b *builder) buildSingle(w *worker.Member) error {
+	balancer, err := balance.New(balance.Config{Maintain: b.t.file.Maintain})
 	if err != nil {
 		return err
 	}
-	l := &lb{name: w.Name, typ: w.Type, balancer: b, rounds: 1, budget: newBudget(p.retryBudget)}
-	p.workers = append(p.workers, l)
-	return p.addFromFile(l, w, made)
+	l := &lb{name: w.Name, typ: w.Type, balancer: balancer, rounds: 1, budget: newBudget(b.retryBudget)}
+	b.t.workers = append(b.t.workers, l)
+	return b.addFromFile(l, w)
 }
 
 // addFromFile adds a member of the file to l.
-func (p *Proxy) addFromFile(l *lb, w *worker.Member, made map[string]*member) error {
-	m := made[w.Name]
-	if m == nil {
-		var err error
-		if m, err = p.newMember(w); err != nil {
-			return fmt.Errorf("%s:%d: worker.%s: %w", p.file.Name, w.Line, w.Name, err)
-		}
-		m.fromFile = true
-		made[w.Name] = m
+func (b *builder) addFromFile(l *lb, w *worker.Member) error {
+	m, err := b.member(w)
+	if err != nil {
+		return fmt.Errorf("%s:%d: worker.%s: %w", b.t.file.Name, w.Line, w.Name, err)
 	}
 	if l.members == nil {
 		l.members = map[string]*worker.Member{}
 	}
 	l.members[w.Name] = w
 	if err := l.balancer.Add(balanceMember(w, m)); err != nil {
-		m.endpoint().Close()
-		return fmt.Errorf("%s:%d: worker.%s: %w", p.file.Name, w.Line, w.Name, err)
+		return fmt.Errorf("%s:%d: worker.%s: %w", b.t.file.Name, w.Line, w.Name, err)
 	}
 	return nil
 }

@@ -82,6 +82,7 @@ func (p *Proxy) take() *exchange {
 		x.two.lines.Init(p.bufs)
 		x.two.got, x.two.cut = make(chan read, 1), make(chan struct{}, 1)
 	}
+	x.table = p.table.Load()
 	return x
 }
 
@@ -98,7 +99,7 @@ func (p *Proxy) give(x *exchange) {
 	x.from, x.in, x.out = nil, nil, nil
 	x.origin.used, x.origin.hop = 0, hop{}
 	x.answer = ErrorPage{}
-	x.lb, x.mapping, x.ref, x.want, x.round = nil, nil, cookie.Reference{}, balance.Request{}, balance.Round{}
+	x.table, x.lb, x.mapping, x.ref, x.want, x.round = nil, nil, nil, cookie.Reference{}, balance.Request{}, balance.Round{}
 	x.rounds, x.attempts, x.resends = 0, 0, 0
 	x.full, x.patient, x.until = false, false, time.Time{}
 	x.failure, x.cause, x.lost, x.busy, x.spare, x.wary, x.paid = failNone, nil, false, false, false, false, false

@@ -66,6 +66,7 @@ type exchange struct {
 	spooled spooled
 
 	// Who shall serve it.
+	table   *table
 	mapping *mapping
 	normal  urimap.Scratch
 	lb      *lb // of mapping

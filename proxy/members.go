@@ -114,7 +114,7 @@ func (p *Proxy) present(now, old Member, was bool) {
 	}
 	reborn := was && now.Boot != old.Boot
 	fresh := !was || reborn || old.State == Starting && now.State != Starting
-	for _, l := range p.workers {
+	for _, l := range p.table.Load().workers {
 		l.balancer.SetPhase(now.Route, now.State.phase())
 		if fresh {
 			l.balancer.Clear(now.Route)
@@ -146,7 +146,7 @@ func (p *Proxy) present(now, old Member, was bool) {
 // different workers with one route.
 func (p *Proxy) find(route string) []*member {
 	var all []*member
-	for _, l := range p.workers {
+	for _, l := range p.table.Load().workers {
 		if m := l.find(route); m != nil && !slices.Contains(all, m) {
 			all = append(all, m)
 		}
@@ -163,7 +163,7 @@ func (p *Proxy) SetDraining(route string, drain bool) bool {
 	if drain {
 		a = balance.Disabled
 	}
-	for _, l := range p.workers {
+	for _, l := range p.table.Load().workers {
 		known = l.balancer.SetActivation(route, a) || known
 	}
 	if known {
@@ -224,7 +224,7 @@ const lookupTime = 5 * time.Second
 
 // clear forgets how m has fared, in all its lbs.
 func (p *Proxy) clear(m *member) {
-	for _, l := range p.workers {
+	for _, l := range p.table.Load().workers {
 		if l.find(m.route) == m {
 			l.balancer.Clear(m.route)
 		}
@@ -247,13 +247,14 @@ func (p *Proxy) move(m *member, address string) bool {
 // join adds a member that is not in the file. news says that it could not have
 // joined before.
 func (p *Proxy) join(now Member, news bool) {
-	if p.newcomers == nil {
+	l := p.table.Load().newcomers
+	if l == nil {
 		if news {
 			p.log.Warn().Str("member", now.Route).Str("address", now.Address).Msg("member has no worker")
 		}
 		return
 	}
-	w := *p.newcomers.template
+	w := *l.template
 	w.Name, w.Route = now.Route, now.Route
 	m, err := p.newMemberAt(&w, now.Address)
 	if err != nil {
@@ -264,18 +265,18 @@ func (p *Proxy) join(now Member, news bool) {
 	m.boot.Store(now.ID)
 	add := balanceMember(&w, m)
 	add.Phase = now.State.phase()
-	if err := p.newcomers.balancer.Add(add); err != nil {
+	if err := l.balancer.Add(add); err != nil {
 		p.log.Error().Str("member", now.Route).Err(err).Msg("member cannot be used")
 		p.task(m.endpoint().Close)
 		return
 	}
-	p.log.Info().Str("member", m.name).Str("worker", p.newcomers.name).Str("address", now.Address).Uint32("boot", now.Boot).Stringer("state", now.State.phase()).Msg("member added")
+	p.log.Info().Str("member", m.name).Str("worker", l.name).Str("address", now.Address).Uint32("boot", now.Boot).Stringer("state", now.State.phase()).Msg("member added")
 }
 
 // vanished has a member probed that gossip does not name any more.
 // p.gossip.mu must be held.
 func (p *Proxy) vanished(route string) {
-	for _, l := range p.workers {
+	for _, l := range p.table.Load().workers {
 		l.balancer.SetPhase(route, balance.Running)
 	}
 	for _, m := range p.find(route) {
@@ -333,7 +334,7 @@ func (p *Proxy) takeOut(m *member, why *endpoint.Failure) bool {
 		return false
 	}
 	m.counts.last.Store(&trouble{at: time.Now(), text: why.Error()})
-	for _, l := range p.workers {
+	for _, l := range p.table.Load().workers {
 		switch {
 		case l.find(m.route) != m:
 		case m.fromFile:
@@ -377,7 +378,7 @@ func (p *Proxy) doubt(m *member, cause error) {
 			}
 		}
 		m.counts.last.Store(&trouble{at: time.Now(), text: f.Error()})
-		for _, l := range p.workers {
+		for _, l := range p.table.Load().workers {
 			if l.find(m.route) == m {
 				l.balancer.Fail(m.route)
 			}

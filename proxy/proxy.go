@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -17,13 +18,10 @@ import (
 	"github.com/understudy-lb/understudy/proxy/accesslog"
 	"github.com/understudy-lb/understudy/proxy/balance"
 	"github.com/understudy-lb/understudy/proxy/http1"
-	"github.com/understudy-lb/understudy/proxy/urimap"
-	"github.com/understudy-lb/understudy/proxy/worker"
 )
 
 // A Proxy takes requests to members. It is safe for concurrent use.
 type Proxy struct {
-	file        *worker.File
 	codec       *cookie.Codec
 	maxResend   int
 	request     time.Duration // zero: no limit
@@ -44,23 +42,19 @@ type Proxy struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	log     zerolog.Logger
 
-	access   *accesslog.Log // may be nil
-	timed    bool           // access wants the phases of requests
-	sessions []string       // names under which a session may stand in a query, in lower case
+	access *accesslog.Log // may be nil
+	timed  bool           // access wants the phases of requests
 
-	bufs       *http1.Buffers
-	workers    []*lb // that requests can go to, in the order of worker.list
-	pages      map[int]ErrorPage
-	newcomers  *lb                       // joined by members that only gossip names; may be nil
-	uris       *urimap.Map               // nil: everything is set
-	rules      map[*urimap.Rule]*mapping // of uris
-	everything *mapping                  // of all requests; nil: uris decides
-	suspects   suspects
-	tunnels    tunnels
-	spool      *spool
-	counts     counts
-	gossip     gossip
-	started    time.Time
+	bufs      *http1.Buffers
+	table     atomic.Pointer[table]
+	newcomers string // worker that they join; empty: the only one
+	pages     map[int]ErrorPage
+	suspects  suspects
+	tunnels   tunnels
+	spool     *spool
+	counts    counts
+	gossip    gossip
+	started   time.Time
 
 	// ctx ends with Close, and with it the probes of tasks.
 	ctx   context.Context //nolint:containedctx // it is the life of the proxy, which no call brings along
@@ -80,13 +74,13 @@ func New(cfg Config) (*Proxy, error) {
 		return nil, errors.New("proxy: Config.Workers is not set")
 	}
 	p := &Proxy{
-		file: cfg.Workers, uris: cfg.URIMap, codec: cfg.Codec, dial: cfg.Dial, limits: cfg.Limits,
+		newcomers: cfg.Newcomers, codec: cfg.Codec, dial: cfg.Dial, limits: cfg.Limits,
 		maxResend: cmp.Or(cfg.MaxResend, defaultMaxResend), resendWait: cmp.Or(cfg.ResendWait, defaultResendWait), maxBody: cfg.MaxBody,
 		body: cmp.Or(cfg.BodyTimeout, defaultBodyTimeout), write: cmp.Or(cfg.WriteTimeout, defaultWriteTimeout),
 		headTime:   cmp.Or(cfg.HeadTimeout, defaultHeadTimeout),
 		tunnelIdle: max(0, cmp.Or(cfg.TunnelTimeout, defaultTunnel)), maxTunnels: cfg.MaxTunnels,
 		trusted: slices.Clone(cfg.TrustedNetworks),
-		log:     cfg.Log, access: cfg.Access, timed: cfg.Access.Timed(), sessions: sessionNames(cfg.Workers),
+		log:     cfg.Log, access: cfg.Access, timed: cfg.Access.Timed(),
 		kept:    max(leastKept, cmp.Or(cfg.Spool.Memory, defaultKept)),
 		spool:   newSpool(cfg.Spool, cfg.Log),
 		bufs:    http1.NewBuffers(http1.BuffersConfig{}),
@@ -102,10 +96,12 @@ func New(cfg Config) (*Proxy, error) {
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.request, p.age = cfg.RequestTimeout, max(0, cmp.Or(cfg.ConnectionAge, defaultAge))
 	p.retryBudget = cmp.Or(cfg.RetryBudget, defaultRetryBudget)
-	if err := p.build(cfg.Newcomers); err != nil {
-		p.Close()
+	b := p.newBuilder(cfg.Workers, cfg.URIMap)
+	if err := b.build(); err != nil {
+		p.stop()
 		return nil, err
 	}
+	p.table.Store(b.t)
 	return p, nil
 }
 
@@ -117,7 +113,7 @@ func (p *Proxy) Close() {
 	p.mu.Unlock()
 	p.stop()
 	p.tasks.Wait()
-	for _, l := range p.workers {
+	for _, l := range p.table.Load().workers {
 		l.close()
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // A mapping is the worker of a request, and what the rule that chose it sets in
-// place of the worker's own (mod_jk.md 5.6). Nobody writes to it after New.
+// place of the worker's own (mod_jk.md 5.6). It belongs to a table.
 type mapping struct {
 	lb           *lb                     // nil: there is no worker with the name
 	finder       *cookie.Finder          // nil: sessions are not looked for
@@ -30,13 +30,13 @@ type mapping struct {
 // route finds out which worker the request is for, and which members its session
 // names. It looks at the path in its normal form; the member gets it as it came.
 func (x *exchange) route() failure {
-	m := x.p.everything
+	m := x.table.everything
 	if m == nil {
-		match, ok := x.p.uris.Match(x.req.Path, &x.normal)
+		match, ok := x.table.uris.Match(x.req.Path, &x.normal)
 		if !ok {
 			return x.unmapped(match.Outcome)
 		}
-		m = x.p.rules[match.Rule]
+		m = x.table.rules[match.Rule]
 	}
 	if m.lb == nil {
 		return x.failed(failNoWorker, errNoWorker)
@@ -109,30 +109,30 @@ func (x *exchange) failsOn(status int) (soft, hit bool) {
 }
 
 // mapAll sends all requests to one lb.
-func (p *Proxy) mapAll(l *lb) error {
+func (b *builder) mapAll(l *lb) error {
 	var err error
-	p.everything, err = p.mapTo(l, urimap.Extensions{})
+	b.t.everything, err = b.mapTo(l, urimap.Extensions{})
 	return err
 }
 
 // mapByRules makes the mappings of all rules.
-func (p *Proxy) mapByRules() error {
-	p.rules = map[*urimap.Rule]*mapping{}
+func (b *builder) mapByRules() error {
+	b.t.rules = map[*urimap.Rule]*mapping{}
 	plain := map[string]*mapping{} // by worker: those that set nothing
-	for _, r := range p.uris.Rules {
+	for _, r := range b.t.uris.Rules {
 		if r.Exclude || r.Disabled {
 			continue
 		}
 		key, setsNothing := r.Worker, r.Extensions.String() == ""
 		if m := plain[key]; m != nil && setsNothing {
-			p.rules[r] = m
+			b.t.rules[r] = m
 			continue
 		}
-		m, err := p.mapTo(p.worker(r.Worker), r.Extensions)
+		m, err := b.mapTo(b.t.worker(r.Worker), r.Extensions)
 		if err != nil {
 			return fmt.Errorf("%s:%d: %s: %w", r.File, r.Line, r.Text, err)
 		}
-		p.rules[r] = m
+		b.t.rules[r] = m
 		if setsNothing {
 			plain[key] = m
 		}
@@ -140,18 +140,8 @@ func (p *Proxy) mapByRules() error {
 	return nil
 }
 
-// worker returns the worker of a name that requests can be sent to, or nil.
-func (p *Proxy) worker(name string) *lb {
-	for _, l := range p.workers {
-		if l.name == name {
-			return l
-		}
-	}
-	return nil
-}
-
 // mapTo makes a mapping to l, which may be nil.
-func (p *Proxy) mapTo(l *lb, e urimap.Extensions) (*mapping, error) {
+func (b *builder) mapTo(l *lb, e urimap.Extensions) (*mapping, error) {
 	m := &mapping{lb: l, stateless: e.Stateless, reply: e.ReplyTimeout, replySet: e.ReplyTimeoutSet, serverErrors: e.UseServerErrors}
 	if l == nil {
 		return m, nil
@@ -164,7 +154,7 @@ func (p *Proxy) mapTo(l *lb, e urimap.Extensions) (*mapping, error) {
 	if l.sticky && !e.StickyIgnore {
 		var err error
 		m.finder, err = cookie.NewFinder(cookie.FinderConfig{
-			Cookie: cmp.Or(e.SessionCookie, l.cookie), Param: cmp.Or(e.SessionPath, l.param), Codec: p.codec,
+			Cookie: cmp.Or(e.SessionCookie, l.cookie), Param: cmp.Or(e.SessionPath, l.param), Codec: b.codec,
 		})
 		if err != nil {
 			return nil, err

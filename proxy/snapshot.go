@@ -15,7 +15,7 @@ func (p *Proxy) Snapshot() status.Snapshot {
 	snap := status.Snapshot{Started: p.started, Counts: p.Counts(), Spool: status.Spool{
 		Bytes: p.spool.used.Load(), Refused: p.spool.refused.Load(), Failed: p.spool.failed.Load(),
 	}}
-	for _, l := range p.workers {
+	for _, l := range p.table.Load().workers {
 		snap.Workers = append(snap.Workers, l.snapshot(known))
 	}
 	return snap
