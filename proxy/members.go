@@ -164,7 +164,7 @@ func (p *Proxy) SetDraining(route string, drain bool) bool {
 		a = balance.Disabled
 	}
 	for _, l := range p.table.Load().workers {
-		known = l.balancer.SetActivation(route, a) || known
+		known = l.balancer.Update(route, func(m *balance.Member) { m.Activation = a }) == nil || known
 	}
 	if known {
 		p.log.Info().Str("member", route).Stringer("activation", a).Msg("activation changed")

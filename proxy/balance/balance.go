@@ -2,7 +2,6 @@ package balance
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -44,10 +43,7 @@ type Config struct {
 
 // A Balancer hands out members to requests. It is safe for concurrent use.
 type Balancer struct {
-	recoverTime      time.Duration
-	escalation       time.Duration
-	maxReplyTimeouts uint64
-	maintain         time.Duration
+	maintain time.Duration
 
 	mu         sync.Mutex // guards what follows and all members; held for O(members), never across I/O
 	members    []*member  // in the order they were added
@@ -56,6 +52,10 @@ type Balancer struct {
 	next       int    // index in members where the next choice by value begins
 	multiple   uint64 // of all lbfactors: what a member's mult is a share of
 	maintained time.Time
+	tuning     Tuning
+
+	busy, maxBusy int       // leases
+	resetAt       time.Time // since when maxBusy is the most
 }
 
 // New returns a balancer over cfg.Members, all of them [StateIdle].
@@ -66,22 +66,18 @@ func New(cfg Config) (*Balancer, error) {
 	if cfg.Maintain == 0 {
 		cfg.Maintain = time.Minute
 	}
-	switch {
-	case cfg.RecoverTime < 0:
-		return nil, fmt.Errorf("balance: Config.RecoverTime is %v, want 0 or more", cfg.RecoverTime)
-	case cfg.ErrorEscalationTime < 0:
-		return nil, fmt.Errorf("balance: Config.ErrorEscalationTime is %v, want 0 or more", cfg.ErrorEscalationTime)
-	case cfg.MaxReplyTimeouts < 0:
-		return nil, fmt.Errorf("balance: Config.MaxReplyTimeouts is %d, want 0 or more", cfg.MaxReplyTimeouts)
+	tuning := Tuning{RecoverTime: cfg.RecoverTime, ErrorEscalationTime: cfg.ErrorEscalationTime, MaxReplyTimeouts: cfg.MaxReplyTimeouts}
+	if err := tuning.check(); err != nil {
+		return nil, err
 	}
+	now := time.Now()
 	b := &Balancer{
-		recoverTime:      cfg.RecoverTime,
-		escalation:       cfg.ErrorEscalationTime,
-		maxReplyTimeouts: uint64(cfg.MaxReplyTimeouts),
-		maintain:         cfg.Maintain,
-		byRoute:          make(map[string]*member),
-		multiple:         1,
-		maintained:       time.Now(),
+		maintain:   cfg.Maintain,
+		byRoute:    make(map[string]*member),
+		multiple:   1,
+		maintained: now,
+		tuning:     tuning,
+		resetAt:    now,
 	}
 	for _, m := range cfg.Members {
 		if err := b.Add(m); err != nil {
@@ -203,6 +199,8 @@ func (b *Balancer) Pick(r Request) (Lease, error) {
 	}
 	m.busy++
 	m.maxBusy = max(m.maxBusy, m.busy)
+	b.busy++
+	b.maxBusy = max(b.maxBusy, b.busy)
 	b.account(m)
 	r.Round.add(m.slot)
 	return Lease{b: b, m: m, life: m.life, reason: why, fresh: fresh}, nil
@@ -380,6 +378,7 @@ func (l Lease) Done(o Outcome) {
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
 	l.m.busy--
+	l.b.busy--
 	if l.life != l.m.life {
 		return
 	}

@@ -749,9 +749,9 @@ func TestNewErrors(t *testing.T) {
 		cfg  Config
 		want string
 	}{
-		{Config{RecoverTime: -1}, "balance: Config.RecoverTime is -1ns, want 0 or more"},
-		{Config{ErrorEscalationTime: -1}, "balance: Config.ErrorEscalationTime is -1ns, want 0 or more"},
-		{Config{MaxReplyTimeouts: -1}, "balance: Config.MaxReplyTimeouts is -1, want 0 or more"},
+		{Config{RecoverTime: -1}, "balance: RecoverTime is -1ns, want 0 or more"},
+		{Config{ErrorEscalationTime: -1}, "balance: ErrorEscalationTime is -1ns, want 0 or more"},
+		{Config{MaxReplyTimeouts: -1}, "balance: MaxReplyTimeouts is -1, want 0 or more"},
 		{Config{Members: routes("a", "a")}, `balance: two members have route "a"`},
 		{Config{Members: []Member{{}}}, "balance: a member has no route"},
 		{Config{Members: []Member{{Route: "a", LBFactor: -2}}}, `balance: member "a" has lbfactor -2, want 1 to 2147483648`},
@@ -806,7 +806,7 @@ func TestCounts(t *testing.T) {
 	want := Status{
 		Route: "a", LBFactor: 1, LBMult: 1, LBValue: 5, State: StateError,
 		Busy: 1, MaxBusy: 2, Served: 5, Sessions: 3, Errors: 1, ClientErrors: 1,
-		LastError: got.LastError, RecoverIn: got.RecoverIn,
+		LastError: got.LastError, RecoverIn: got.RecoverIn, ResetAt: got.ResetAt,
 	}
 	if got != want {
 		t.Errorf("Snapshot = %+v\nwant %+v", got, want)

@@ -14,11 +14,9 @@ func (b *Balancer) refresh(now time.Time) {
 	}
 	for _, m := range b.members {
 		switch {
-		case m.state == StateError && now.Sub(m.lastError) >= b.recoverTime,
-			m.state == StateProbe && now.Sub(m.trialAt) >= b.recoverTime: // a trial that never ends
-			m.state = StateRecover
-			m.lbValue = b.most()
-			m.replyTimeouts = 0
+		case m.state == StateError && now.Sub(m.lastError) >= b.tuning.RecoverTime,
+			m.state == StateProbe && now.Sub(m.trialAt) >= b.tuning.RecoverTime: // a trial that never ends
+			b.recover(m)
 		}
 	}
 }
@@ -33,7 +31,7 @@ func (b *Balancer) maintainAll(runs uint, now time.Time) {
 		switch m.state {
 		case StateError, StateRecover, StateProbe, StateBusy:
 		case StateIdle, StateOK, StateForce:
-			if !m.firstError.IsZero() && now.Sub(m.firstError) >= b.escalation {
+			if !m.firstError.IsZero() && now.Sub(m.firstError) >= b.tuning.ErrorEscalationTime {
 				m.state = StateError
 			} else if m.state == StateOK && m.served == m.seen && m.busy == 0 {
 				m.state = StateIdle

@@ -145,6 +145,7 @@ type member struct {
 	errors        uint64
 	clientErrors  uint64
 	replyTimeouts uint64 // decays
+	resetAt       time.Time
 }
 
 // result records the end of one exchange. The caller holds the balancer's mu.
@@ -162,7 +163,7 @@ func (m *member) result(b *Balancer, o Outcome, now time.Time) {
 			m.firstError = now
 		}
 		m.lastError = now
-		if m.busy == 0 || now.Sub(m.firstError) >= b.escalation {
+		if m.busy == 0 || now.Sub(m.firstError) >= b.tuning.ErrorEscalationTime {
 			m.state = StateError
 		}
 	case Unreachable, StatusFailed:
@@ -171,7 +172,7 @@ func (m *member) result(b *Balancer, o Outcome, now time.Time) {
 	case ReplyTimeout:
 		m.replyTimeouts++
 		m.answered()
-		if m.replyTimeouts > b.maxReplyTimeouts {
+		if m.replyTimeouts > uint64(b.tuning.MaxReplyTimeouts) {
 			m.errors++
 			m.fail(now)
 		}

@@ -1,7 +1,6 @@
 package balance
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -22,11 +21,10 @@ func (b *Balancer) Add(m Member) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err := m.check(); err != nil {
+		return err
+	}
 	switch {
-	case m.Route == "":
-		return errors.New("balance: a member has no route")
-	case m.LBFactor < 0 || m.LBFactor > maxFactor:
-		return fmt.Errorf("balance: member %q has lbfactor %d, want 1 to %d", m.Route, m.LBFactor, maxFactor)
 	case b.byRoute[m.Route] != nil:
 		return fmt.Errorf("balance: two members have route %q", m.Route)
 	case len(b.members) == MaxMembers:
@@ -38,7 +36,7 @@ func (b *Balancer) Add(m Member) error {
 		b.slots = append(b.slots, false)
 	}
 	b.slots[slot] = true
-	added := &member{Member: m, slot: slot}
+	added := &member{Member: m, slot: slot, resetAt: time.Now()}
 	b.members = append(b.members, added)
 	b.byRoute[m.Route] = added
 	b.weigh()
@@ -119,19 +117,6 @@ func (b *Balancer) SetPhase(route string, p Phase) bool {
 		m.lbValue = b.most()
 	}
 	m.Phase = p
-	return true
-}
-
-// SetActivation changes what the operator wants of the member of the given route,
-// and reports whether there is such a member.
-func (b *Balancer) SetActivation(route string, a Activation) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	m := b.byRoute[route]
-	if m == nil {
-		return false
-	}
-	m.Activation = a
 	return true
 }
 

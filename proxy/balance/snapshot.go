@@ -12,7 +12,7 @@ type Status struct {
 	LBFactor      int
 	LBMult        uint64 // what one request adds to LBValue
 	LBValue       uint64
-	Busy, MaxBusy int    // requests in flight: now, and the most ever
+	Busy, MaxBusy int    // requests in flight: now, and the most since ResetAt
 	Served        uint64 // requests sent, each attempt counts
 	Sessions      uint64 // those without a session
 	Errors        uint64
@@ -20,6 +20,7 @@ type Status struct {
 	ReplyTimeouts uint64        // decays
 	LastError     time.Time     // zero if there was none since the last success
 	RecoverIn     time.Duration // until a trial is allowed; zero if it is, or not in error
+	ResetAt       time.Time     // since when it is counted
 	Value         any           // as in [Member]
 }
 
@@ -49,12 +50,33 @@ func (b *Balancer) Snapshot() []Status {
 			ClientErrors:  m.clientErrors,
 			ReplyTimeouts: m.replyTimeouts,
 			LastError:     m.lastError,
+			ResetAt:       m.resetAt,
 			Value:         m.Value,
 		}
 		if m.state == StateError {
-			s.RecoverIn = max(0, b.recoverTime-now.Sub(m.lastError))
+			s.RecoverIn = max(0, b.tuning.RecoverTime-now.Sub(m.lastError))
 		}
 		all = append(all, s)
 	}
 	return all
+}
+
+// A Load is how a balancer stands as a whole.
+type Load struct {
+	Busy, MaxBusy int           // leases: now, and the most since ResetAt
+	ResetAt       time.Time     // when the balancer was made, or last reset
+	MaintainIn    time.Duration // until the next maintenance; negative: never
+}
+
+// Load returns how the balancer stands.
+func (b *Balancer) Load() Load {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	b.refresh(now)
+	l := Load{Busy: b.busy, MaxBusy: b.maxBusy, ResetAt: b.resetAt, MaintainIn: b.maintain}
+	if b.maintain > 0 {
+		l.MaintainIn = max(0, b.maintain-now.Sub(b.maintained))
+	}
+	return l
 }
