@@ -102,7 +102,7 @@ func (m *Manager) note(e *entry) {
 	}
 	unowned := m.stray(e, &r, changed)
 	m.weigh(e)
-	if unowned || changed && m.troubled() {
+	if unowned || changed && (m.troubled() || now == secondary && m.isLost(r.Primary)) {
 		if kind, _ := m.due(e, nil); kind != 0 {
 			m.restorer.notice(e.id)
 		}
@@ -120,10 +120,10 @@ func (m *Manager) stray(e *entry, r *owner.Record, changed bool) (unowned bool) 
 		e.astray = e.astray && slices.ContainsFunc(r.Copies, m.isLost)
 		e.moving = e.moving && e.machine.Copied() < len(r.Copies)
 	case e.role == secondary:
-		e.astray = e.astray && (r.Primary.IsZero() || m.isGone(r.Primary) || m.leaves(r.Primary))
+		e.astray = e.astray && (r.Primary.IsZero() || m.isLost(r.Primary) || m.leaves(r.Primary))
 	default:
 	}
-	unowned = e.role == secondary && r.Primary.IsZero() && !e.astray && m.first(e)
+	unowned = e.role == secondary && r.Primary.IsZero() && !e.astray
 	e.astray = e.astray || unowned
 	return unowned
 }
@@ -162,7 +162,7 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 				e.turn.running = true
 			}
 			if c.quiet {
-				m.release(e)
+				m.recovered(e, &a.Result)
 				break
 			}
 			select {
@@ -190,6 +190,22 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 	case owner.Changed:
 		m.changed(e)
 	}
+}
+
+// recovered notes how a recovery in the background has ended. If others reach a
+// primary that is silent here, it is for them to say what becomes of the session,
+// and this member looks again after a while. e.mu must be held.
+func (m *Manager) recovered(e *entry, res *owner.Result) {
+	m.release(e)
+	p := e.machine.Record().Primary
+	if e.role != secondary || res.Outcome != owner.NotExecuted || p.IsZero() || m.isGone(p) {
+		return
+	}
+	if l := m.links.find(p); l != nil && l.lookAgain(m.uptime()) {
+		m.wake() // lost
+	}
+	e.astray = false
+	m.weigh(e)
 }
 
 // send sends one message, or has it wait in the queue of an asynchronous mode.

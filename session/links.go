@@ -19,6 +19,10 @@ const (
 	// other copies without a request (D7).
 	lostAfter = 5 * time.Second
 
+	// lookAgainMost is the longest time between two looks at the sessions of a
+	// member that is silent here, while others can reach it.
+	lookAgainMost = 5 * time.Minute
+
 	// tombMargin is how long before the end of a connection a tombstone may
 	// have been sent on it without having arrived. An Update is answered in
 	// AckTimeout or the connection breaks (C4), so this is ample.
@@ -42,6 +46,7 @@ type link struct {
 	back     int64      // until this uptime it is owner.Returning, and longer while both compare; 0: it is not
 	told     bool       // since then its sessions were told that it is lost,
 	toldGone bool       // and that it is gone
+	again    int64      // uptime at which its sessions are looked at once more, because others could reach it; 0: never
 	met      int64      // tombstones from before this uptime are known there
 	era      uint64     // Manager.era after the last connection that was up ended; 0 before
 	crowded  int64      // until this uptime it has no room for more copies
@@ -144,6 +149,19 @@ func (m *Manager) isLost(p owner.Member) bool {
 	return l.conn == nil && (l.told || l.toldGone)
 }
 
+// lookAgain has the sessions of a member that is silent looked at once more, the
+// later the longer it has been silent, and reports whether that was not to happen
+// anyway.
+func (l *link) lookAgain(now int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != nil || l.again > now {
+		return false
+	}
+	l.again = now + min(max(now-l.since, lostAfter.Milliseconds()), lookAgainMost.Milliseconds())
+	return true
+}
+
 // comparing returns the connection if it is not up yet, else nil.
 func (l *link) comparing() *peer.Conn {
 	l.mu.Lock()
@@ -200,7 +218,7 @@ func (p peers) Open(c *peer.Conn) func() error {
 	l.gone.Store(false)
 	l.spoken.Store(uint32(c.Version()))
 	l.mu.Lock()
-	l.conn, l.up, l.held, l.since, l.told, l.toldGone = c, false, nil, 0, false, false
+	l.conn, l.up, l.held, l.since, l.told, l.toldGone, l.again = c, false, nil, 0, false, false, 0
 	met, era := l.met, l.era
 	l.mu.Unlock()
 	if met == 0 && m.fresh(l.id) {

@@ -149,6 +149,13 @@ func (m *Manager) lost() (next time.Time) {
 		} else if silent && !l.told {
 			next = earliest(next, m.start.Add(time.Duration(at)*time.Millisecond))
 		}
+		again := silent && !tell && l.again > 0
+		if again && now < l.again {
+			next, again = earliest(next, m.start.Add(time.Duration(l.again)*time.Millisecond)), false
+		}
+		if again {
+			l.again = 0
+		}
 		old := gone && l.toldGone && now-l.since > forgetAfter.Milliseconds()
 		l.mu.Unlock()
 		switch {
@@ -156,6 +163,8 @@ func (m *Manager) lost() (next time.Time) {
 			m.log.Info().Stringer("member", p).Bool("proven", gone).Msg("member lost: restoring redundancy")
 			m.bereave(p)
 			m.restorer.lost(p)
+		case again:
+			m.restorer.look()
 		case old && m.cluster.Gone(p.String()):
 			m.links.forget(p)
 		}

@@ -170,19 +170,6 @@ func (r *restorer) newcomers() (now []owner.Member, next time.Duration) {
 	return now, next
 }
 
-// settled returns the members that are ready for so long that copies have moved to
-// them.
-func (r *restorer) settled() (all []owner.Member) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for p, is := range r.ready {
-		if is.moved {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
 // back notes that p can be reached again, so that its next loss is another one.
 func (r *restorer) back(p owner.Member) {
 	r.mu.Lock()
@@ -336,10 +323,11 @@ func (r *restorer) run(ctx context.Context) {
 	}
 }
 
-// review deals with the sessions that were noticed, or with all.
-func (r *restorer) review(ctx context.Context, all bool) {
+// review deals with the sessions that were noticed, or with all; late says that
+// it is time for another round.
+func (r *restorer) review(ctx context.Context, late bool) {
 	r.mu.Lock()
-	all = all || r.all
+	all := late || r.all
 	r.all = false
 	looking := slices.Clone(r.looking)
 	r.mu.Unlock()
@@ -351,7 +339,7 @@ func (r *restorer) review(ctx context.Context, all bool) {
 	if r.m.stats.lacking.Load() > 0 || len(looking) > 0 {
 		newcomers = nil // who has no copy comes first
 	}
-	r.m.table.each(func(e *entry) bool { return r.attend(ctx) && r.see(ctx, e, newcomers) })
+	r.m.table.each(func(e *entry) bool { return r.attend(ctx) && r.see(ctx, e, newcomers, late) })
 	if ctx.Err() != nil {
 		return
 	}
@@ -383,7 +371,7 @@ func (r *restorer) attend(ctx context.Context) bool {
 		}
 		for _, id := range noticed {
 			e := r.m.table.hold(id)
-			r.see(ctx, e, nil)
+			r.see(ctx, e, nil, false)
 			r.m.table.drop(e)
 		}
 	}
@@ -425,13 +413,20 @@ func (m *Manager) Redundancy() Redundancy {
 // [Redundancy.Restored] has changed. It has one reader.
 func (m *Manager) RedundancyChanged() <-chan struct{} { return m.restorer.changed }
 
-// see does for one session what there is to do. It reports false once ctx is
-// done.
-func (r *restorer) see(ctx context.Context, e *entry, newcomers []owner.Member) bool {
+// see does for one session what there is to do; late says that a round has passed
+// since the last one. It reports false once ctx is done.
+func (r *restorer) see(ctx context.Context, e *entry, newcomers []owner.Member, late bool) bool {
 	m := r.m
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	kind, _ := m.due(e, newcomers)
+	if kind == owner.Recover && !m.first(e) && (!late || !e.astray) {
+		// The first in line may hold nothing of it, or only what came before, for
+		// the primary went before it had told all: if it has not taken over by the
+		// next round, who holds a copy looks for itself.
+		e.astray, kind = true, 0
+		m.weigh(e)
+	}
 	if kind == 0 {
 		return ctx.Err() == nil
 	}
@@ -496,38 +491,37 @@ func (m *Manager) due(e *entry, newcomers []owner.Member) (owner.EventKind, owne
 			if m.helpful() {
 				return owner.PeerUp, owner.Member{} // SESS-32
 			}
-		case len(e.copies) < m.secondaries && m.roomier(e, newcomers):
+		case len(e.copies) < m.secondaries && m.roomier(e):
 			return owner.PeerUp, owner.Member{}
 		default:
 			return m.better(e, newcomers)
 		}
 	case secondary:
 		p := e.machine.Record().Primary
-		if !m.first(e) || e.astray && e.machine.Busy() {
+		if !p.IsZero() && !slices.Contains(e.copies, m.self) || e.astray && e.machine.Busy() {
 			break
 		}
-		l := m.links.find(p)
-		gone := m.isGone(p) && (l == nil || !l.connected()) // R14
-		leaves := m.leaves(p) && !m.leaves(m.self)          // R16
-		if gone || leaves || p.IsZero() {
+		switch {
+		case p.IsZero():
 			return owner.Recover, p
+		case m.leaves(p) && !m.leaves(m.self) && m.first(e): // R16
+			return owner.Recover, p
+		case m.isLost(p) && (m.isGone(p) || m.helpful()): // R14; alone, a new epoch gains nothing
+			return owner.Recover, owner.Member{}
 		}
 	default:
 	}
 	return 0, owner.Member{}
 }
 
-// roomier reports whether there is a place for one more copy: with a newcomer, or
-// with who could not be reached or had no room when the copies were placed. e.mu
-// must be held.
-func (m *Manager) roomier(e *entry, newcomers []owner.Member) bool {
-	if m.leaves(m.self) {
-		return false
-	}
-	has := func(p owner.Member) bool {
-		return !slices.Contains(e.copies, p) && m.facts(p)&owner.Connected != 0 && !m.isCrowded(p)
-	}
-	return slices.ContainsFunc(newcomers, has) || slices.ContainsFunc(m.restorer.settled(), has)
+// roomier reports whether there is a place for one more copy: a member that can be
+// reached, and has room. e.mu must be held.
+func (m *Manager) roomier(e *entry) bool {
+	return !m.leaves(m.self) && slices.ContainsFunc(m.cluster.Members(), func(c cluster.Member) bool {
+		p := ownerMember(c)
+		return !c.Proxy && c.State != cluster.Draining && c.Name != m.self.Name &&
+			!slices.Contains(e.copies, p) && m.facts(p)&owner.Connected != 0 && !m.isCrowded(p)
+	})
 }
 
 // better returns the move of a copy that has a place to a better one: because

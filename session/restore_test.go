@@ -327,3 +327,70 @@ func TestLostMemberReturns(t *testing.T) { // D7
 		}
 	})
 }
+
+// A secondary whose primary is silent for 5 s takes over by itself, and somebody
+// gets a copy, though nobody asks for the session (D7, R14): a machine that has
+// lost power refuses nothing.
+func TestSilentPrimaryIsReplaced(t *testing.T) {
+	bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		f.isolate("a", "bc")
+		time.Sleep(lostAfter - time.Second)
+		if s := f.nodes["b"].m.Stats(); s.Primary != 0 {
+			t.Errorf("after 4 s: %+v, want no primary at b", s)
+		}
+		time.Sleep(2 * time.Second)
+		for _, name := range []string{"b", "c"} {
+			s, r := f.nodes[name].m.Stats(), f.nodes[name].m.Redundancy()
+			if s.Primary+s.Secondary != 1 || r.Lacking != 0 || s.Failed+s.Lost != 0 {
+				t.Errorf("%s after 6 s: %+v and %+v, want the session", name, s, r)
+			}
+		}
+		f.net.Heal(f.nodes["a"].ip, f.nodes["b"].ip)
+		f.net.Heal(f.nodes["a"].ip, f.nodes["c"].ip)
+		time.Sleep(3 * time.Second)
+		if s := f.nodes["a"].m.Stats(); s.Primary != 0 || s.Conflicts != 0 {
+			t.Errorf("a after the heal: %+v, want no primary and nothing lost", s)
+		}
+		if got := b.count(f.nodes["a"], 2, ""); got.Lost {
+			t.Errorf("%+v, want it not lost", got)
+		}
+	})
+}
+
+// Nobody takes over from a primary that others reach; once they do not, whoever
+// has the copy does, though it hears nothing of that (R6, R14).
+func TestSilentPrimaryThatOthersReach(t *testing.T) {
+	own := func(name string, cfg *Config) {
+		if name == "c" {
+			cfg.MaxSessions = 1
+		}
+	}
+	bubbleOf(t, Config{Placement: Ring}, own, "abc", func(t *testing.T, f *farm) {
+		f.nodes["c"].fill(1, []byte("v"))
+		f.nodes["b"].fill(2, []byte("v")) // then c has no room
+		time.Sleep(time.Second)
+		b := &browser{t: t}
+		b.count(f.nodes["a"], 1, "a!b")
+		before := f.nodes["b"].m.Stats().Primary
+		f.net.Cut(f.nodes["a"].ip, f.nodes["b"].ip)
+		time.Sleep(2 * lostAfter)
+		s, r := f.nodes["b"].m.Stats(), f.nodes["b"].m.Redundancy()
+		if s.Primary != before || r.Lacking != 0 {
+			t.Fatalf("b: %+v and %+v; want that it leaves the session to a", s, r)
+		}
+		f.net.Cut(f.nodes["a"].ip, f.nodes["c"].ip)
+		time.Sleep(4 * lostAfter)
+		if s := f.nodes["b"].m.Stats(); s.Primary != before+1 {
+			t.Errorf("nobody reaches a: %+v, want b as the primary of %d", s, before+1)
+		}
+	})
+}
+
+// isolate cuts one off from others.
+func (f *farm) isolate(name, others string) {
+	for _, x := range others {
+		f.net.Cut(f.nodes[name].ip, f.nodes[string(x)].ip)
+	}
+}

@@ -1068,6 +1068,24 @@ func TestRecover(t *testing.T) {
 			}
 		}
 	})
+	t.Run("the first in line holds only what came before", func(t *testing.T) {
+		s := newScriptOf(t, 4, 2)
+		s.hold("A", "B")
+		s.nodes[0].step(Event{Kind: Relocate, Peer: s.nodes[2].self})
+		s.settle()
+		s.kill("A")
+		s.release("A", "B")
+		s.settle()
+		rescue(s, "B", Member{}) // D holds the line B, D
+		if r := s.holds("B"); r.Epoch.N != 1 {
+			t.Fatalf("B promoted, and has not all: %s", s.state())
+		}
+		rescue(s, "D", Member{}) // whose turn it is if B has not done it
+		if d, b := s.holds("D"), s.holds("B"); d.Primary != s.nodes[3].self || b.Epoch != d.Epoch {
+			t.Errorf("want D as the primary, and B with it: %s", s.state())
+		}
+		s.lineage()
+	})
 	t.Run("the primary drains", func(t *testing.T) {
 		s := newScript(t, 3)
 		rescue(s, "B", s.nodes[0].self)
