@@ -231,9 +231,29 @@ func (m *Manager) transmit(id string, to owner.Member, msg *owner.Message, in *i
 	if l == nil {
 		return
 	}
+	switch msg.Kind {
+	case owner.Take, owner.Ask, owner.Forward:
+		m.limitWait(id, msg)
+	default: // answered at once, or never
+	}
 	data := m.format(l.version()).append(nil, id, msg)
 	m.stats.sent.Add(uint64(len(data)))
 	l.send(msg.Kind, data)
+}
+
+// answerSteps is for how many time-outs of its own a member may let others wait
+// for an answer, beside the turn of an exclusive request: it fences, it flushes,
+// and for each copy that falls silent meanwhile it does so again.
+const answerSteps = 10
+
+// limitWait bounds the time for which a question that need not be answered at
+// once is waited for (G8): somebody who answers heartbeats and nothing else would
+// keep a request for ever.
+func (m *Manager) limitWait(id string, msg *owner.Message) {
+	tag := msg.Tag
+	m.timers.after(id, m.exclusiveWait+answerSteps*m.ackTimeout, func(e *entry) {
+		m.step(e, &owner.Event{Kind: owner.Unanswered, Message: &owner.Message{Tag: tag}}, nil)
+	})
 }
 
 // format is how messages are written to a member that speaks that version.

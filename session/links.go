@@ -27,6 +27,12 @@ const (
 	// have been sent on it without having arrived. An Update is answered in
 	// AckTimeout or the connection breaks (C4), so this is ample.
 	tombMargin = 10 * time.Second
+
+	// maxHeld bounds what waits until both have compared, in bytes: half of what
+	// the connection's own queue takes, in which the compare itself may still be.
+	// heldOverhead is what a message takes beside what it says.
+	maxHeld      = maxQueue / 2
+	heldOverhead = 64
 )
 
 // A link is how this member stands with one boot of another.
@@ -42,6 +48,7 @@ type link struct {
 	conn     *peer.Conn // nil while there is none
 	up       bool       // conn is up: both have compared
 	held     []frame    // for conn, as soon as it is up
+	heldSize int        // bytes of held
 	since    int64      // uptime at which the last connection ended, or the first dial failed; 0 while there is one
 	back     int64      // until this uptime it is owner.Returning, and longer while both compare; 0: it is not
 	told     bool       // since then its sessions were told that it is lost,
@@ -182,6 +189,11 @@ func (l *link) send(kind owner.MessageKind, data []byte) {
 	case kind == owner.Compare:
 		_ = l.conn.Header(data)
 	case !l.up:
+		if l.heldSize += len(data) + heldOverhead; l.heldSize > maxHeld {
+			l.conn.Break(fmt.Errorf("%w: more than %d bytes wait for the end of the compare", peer.ErrSlow, maxHeld))
+			l.held, l.heldSize = nil, 0
+			return
+		}
 		l.held = append(l.held, frame{kind, data})
 	default:
 		put(l.conn, kind, data)
@@ -218,7 +230,7 @@ func (p peers) Open(c *peer.Conn) func() error {
 	l.gone.Store(false)
 	l.spoken.Store(uint32(c.Version()))
 	l.mu.Lock()
-	l.conn, l.up, l.held, l.since, l.told, l.toldGone, l.again = c, false, nil, 0, false, false, 0
+	l.conn, l.up, l.held, l.heldSize, l.since, l.told, l.toldGone, l.again = c, false, nil, 0, 0, false, false, 0
 	met, era := l.met, l.era
 	l.mu.Unlock()
 	if met == 0 && m.fresh(l.id) {
@@ -341,7 +353,7 @@ func (p peers) Up(c *peer.Conn) {
 	for _, f := range l.held {
 		put(c, f.kind, f.data)
 	}
-	l.held = nil
+	l.held, l.heldSize = nil, 0
 	l.mu.Unlock()
 	m.comparing.Add(-1)
 	if m.queue != nil {
@@ -375,7 +387,7 @@ func (p peers) Down(c *peer.Conn, err error) {
 	} else {
 		m.comparing.Add(-1)
 	}
-	l.conn, l.up, l.held, l.since = nil, false, nil, max(1, m.uptime())
+	l.conn, l.up, l.held, l.heldSize, l.since = nil, false, nil, 0, max(1, m.uptime())
 	l.mu.Unlock()
 	if m.queue != nil {
 		m.queue.forget(l.id)

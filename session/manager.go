@@ -139,7 +139,7 @@ func New(cfg Config) (*Manager, error) {
 		rollback: cfg.RollbackOnPanic, events: newEvents(cfg.OnEvent, cfg.OnConflict),
 		limits: newLimits(&cfg), firstIdle: cfg.FirstIdleTimeout,
 		ackTimeout: cfg.AckTimeout, reignBoot: reignBoot(self),
-		start: time.Now(), table: newTable(cfg.Secondaries, cfg.NoAck || cfg.Mode.queued()), links: newLinks(), timers: newTimers(), closed: make(chan struct{}), told: make(chan struct{}), listed: map[peer.ID]listing{},
+		start: time.Now(), table: newTable(cfg.Secondaries, cfg.MaxBytes, cfg.NoAck || cfg.Mode.queued()), links: newLinks(), timers: newTimers(), closed: make(chan struct{}), told: make(chan struct{}), listed: map[peer.ID]listing{},
 		works:     sync.Pool{New: func() any { return new(work) }},
 		scratches: sync.Pool{New: func() any { return new(cookie.Scratch) }},
 		bodies:    sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }},

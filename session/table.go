@@ -96,10 +96,10 @@ type shard struct {
 	list    []*entry // the same, so that a walk can stop and go on
 }
 
-// newTable returns an empty table, for sessions with so many secondaries, and
-// replies that wait for them or not.
-func newTable(secondaries int, loose bool) *table {
-	t := &table{seed: maphash.MakeSeed(), blank: owner.Machine{Want: uint8(secondaries), Loose: loose}}
+// newTable returns an empty table, for sessions with so many secondaries and
+// bytes, and replies that wait for them or not.
+func newTable(secondaries, maxBytes int, loose bool) *table {
+	t := &table{seed: maphash.MakeSeed(), blank: owner.Machine{Want: uint8(secondaries), MaxBytes: uint32(maxBytes), Loose: loose}}
 	for i := range t.shards {
 		t.shards[i].entries = make(map[string]*entry)
 	}

@@ -13,6 +13,11 @@ type Machine struct {
 	// next epoch that this member begins.
 	Loose bool
 
+	// MaxBytes is how much the attributes and their names may take with a
+	// request's changes, unless these make it less; zero is no limit. A request
+	// whose changes do not fit fails, and nothing of it is done.
+	MaxBytes uint32
+
 	rec   Record
 	reign Reign // of this member; zero before its first raise, and once the record was replaced from outside
 
@@ -310,6 +315,23 @@ func (s *step) handle(ev *Event) {
 		s.away(ev.Peer)
 	case PromiseOver:
 		s.restless = true
+	case Unanswered:
+		s.unanswered(ev.Message.Tag)
+	}
+}
+
+// unanswered ends what waits for the answer to the question of that tag. An
+// answer that comes after all finds nobody, like one to a search that is over.
+func (s *step) unanswered(tag Tag) {
+	for o := s.m.ops; o != nil; o = o.next {
+		switch {
+		case o.phase == probing && o.msg.Tag == tag:
+			s.deny(o)
+			return
+		case (o.phase == taking || o.phase == asking || o.phase == forwarding) && tag == (Tag{o.ID, o.step}):
+			s.fail(o)
+			return
+		}
 	}
 }
 

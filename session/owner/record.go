@@ -298,6 +298,15 @@ func (a Attrs) apply(ch Changes) Attrs {
 	return out
 }
 
+// size is what a and its names take, in bytes.
+func (a Attrs) size() int {
+	n := 0
+	for i := range a {
+		n += len(a[i].Key) + len(a[i].Value)
+	}
+	return n
+}
+
 // late reports whether something in ch is no more what the one who made it saw:
 // whether somebody else has given one of its keys another value since. base is
 // what was seen, as from [bases]. A key that has what ch gives it does not count:

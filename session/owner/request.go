@@ -157,7 +157,12 @@ func (s *step) apply(o *Op) bool {
 			return true
 		}
 	}
-	r.Attrs = r.Attrs.apply(o.changes)
+	attrs := r.Attrs.apply(o.changes)
+	if n := attrs.size(); s.m.MaxBytes > 0 && n > int(s.m.MaxBytes) && n > r.Attrs.size() {
+		s.fail(o)
+		return false
+	}
+	r.Attrs = attrs
 	if o.idle != 0 {
 		r.Expiry.Idle = max(o.idle, 0)
 	}

@@ -128,6 +128,11 @@ const (
 	// waits for it goes on without it. Early or late, it does no harm.
 	PeerAway
 
+	// Unanswered (Message): that Take, Ask or Forward, of which Tag counts, has no
+	// answer yet although the other one lives, and nobody needs so long. What waits
+	// for it ends as an error, so that no request waits for ever (G8).
+	Unanswered
+
 	// PromiseOver (Peer): the promise for which Wait asked is over. Early or
 	// late, it does no harm.
 	PromiseOver
