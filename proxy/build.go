@@ -18,7 +18,6 @@ import (
 type lb struct {
 	name     string
 	typ      worker.Type
-	method   string // of balancing; empty if there is nothing to balance
 	balancer *balance.Balancer
 
 	sticky        bool // sessions are looked for
@@ -143,6 +142,8 @@ func (b *builder) buildLB(from *worker.LB) error {
 		return fmt.Errorf("%s:%d: worker.%s: %w", b.t.file.Name, from.Line, from.Name, err)
 	}
 	balancer, err := balance.New(balance.Config{
+		Method:              balance.Method(from.Method), // the same numbers
+		StickyForce:         from.StickyForce,
 		RecoverTime:         from.RecoverTime,
 		ErrorEscalationTime: from.ErrorEscalationTime,
 		MaxReplyTimeouts:    from.MaxReplyTimeouts,
@@ -152,7 +153,7 @@ func (b *builder) buildLB(from *worker.LB) error {
 		return where(err)
 	}
 	l := &lb{
-		name: from.Name, typ: worker.TypeLB, method: worker.ByRequest.String(), balancer: balancer,
+		name: from.Name, typ: worker.TypeLB, balancer: balancer,
 		sticky: from.Sticky, cookie: from.SessionCookie, param: from.SessionParam(),
 		setCookie: from.SetSessionCookie, cookiePath: from.SessionCookiePath,
 		rounds: from.Retries, interval: from.RetryInterval, budget: newBudget(b.retryBudget),
@@ -175,6 +176,7 @@ func (b *builder) buildLB(from *worker.LB) error {
 	// makes that one special.
 	template := from.Members[0]
 	template.Activation, template.LBFactor = worker.Active, 1
+	template.Distance, template.Domain, template.Redirect = 0, "", ""
 	l.template = &template
 	b.t.workers = append(b.t.workers, l)
 	for i := range from.Members {
@@ -225,7 +227,10 @@ func balanceMember(w *worker.Member, m *member) balance.Member {
 	case w.Activation == worker.Disabled:
 		a = balance.Disabled
 	}
-	return balance.Member{Route: w.Route, LBFactor: w.LBFactor, Activation: a, Value: m}
+	return balance.Member{
+		Route: w.Route, Name: w.Name, LBFactor: w.LBFactor, Activation: a,
+		Distance: w.Distance, Domain: w.Domain, Redirect: w.Redirect, Value: m,
+	}
 }
 
 // newMember makes the running side of w.

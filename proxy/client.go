@@ -74,6 +74,8 @@ func (p *Proxy) take() *exchange {
 	if x == nil {
 		x = &exchange{p: p}
 		x.one.x, x.two.x = x, x
+		x.serves = func(route []byte) bool { return x.lb.balancer.Serves(route, &x.want) }
+		x.knows = func(route []byte) bool { return x.lb.balancer.Knows(route) }
 		x.msg.Init(p.bufs)
 		x.pump.out.Init(p.bufs)
 		x.spooled.s = p.spool

@@ -72,15 +72,19 @@ type exchange struct {
 	lb      *lb // of mapping
 	ref     cookie.Reference
 	scratch cookie.Scratch
-	cookies [maxCookieLines][]byte
-	want    balance.Request
-	round   balance.Round
-	rounds  int
-	lease   balance.Lease
-	settled bool          // the lease knows already that the member has answered
-	member  *member       // of lease; nil without one
-	silence time.Duration // of the member, the longest while a reply is awaited or comes; zero: no limit
-	named   [cookie.MaxName]byte
+	// Of refind; nil before the first.
+	rescratch *cookie.Scratch
+	cookies   [maxCookieLines][]byte
+	serves    func(route []byte) bool // whether a session that names route has a member because of that
+	knows     func(route []byte) bool // whether a member has the route
+	want      balance.Request
+	round     balance.Round
+	rounds    int
+	lease     balance.Lease
+	settled   bool          // the lease knows already that the member has answered
+	member    *member       // of lease; nil without one
+	silence   time.Duration // of the member, the longest while a reply is awaited or comes; zero: no limit
+	named     [cookie.MaxName]byte
 
 	// The attempt.
 	conn     *endpoint.Conn // nil if there is none
@@ -158,6 +162,7 @@ func (x *exchange) exchange() failure {
 		}
 		if !x.rep.Interim() {
 			x.mark(&x.phases.First)
+			x.lease.Replied()
 			return x.judge()
 		}
 		dropReply(&x.rep.Head, false)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/understudy-lb/understudy/proxy/balance"
 	"github.com/understudy-lb/understudy/proxy/endpoint"
+	"github.com/understudy-lb/understudy/proxy/worker"
 )
 
 // MemberState is what a member says of itself by gossip.
@@ -256,6 +257,7 @@ func (p *Proxy) join(now Member, news bool) {
 	}
 	w := *l.template
 	w.Name, w.Route = now.Route, now.Route
+	w.Domain = worker.DomainOf(w.Route)
 	m, err := p.newMemberAt(&w, now.Address)
 	if err != nil {
 		p.log.Error().Str("member", now.Route).Str("address", now.Address).Err(err).Msg("member cannot be used")

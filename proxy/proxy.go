@@ -177,6 +177,9 @@ func (x *exchange) balance(to whither) bool {
 		x.want.Avoid, x.wary = true, to == nextNoCopy
 	}
 	for {
+		if x.attempts > 0 {
+			x.refind()
+		}
 		lease, err := x.lb.balancer.Pick(x.want)
 		if err != nil && x.want.Avoid && !x.wary {
 			x.want.Avoid = false // all others are holders, and none is the only one
@@ -349,9 +352,10 @@ func (x *exchange) answered() {
 
 // done ends the lease.
 func (x *exchange) done(o balance.Outcome) {
-	x.member.counts.read.Add(uint64(x.written) + uint64(x.headBytes))
-	x.member.counts.written.Add(uint64(x.msg.Len()) + uint64(x.beyond))
-	x.lease.Done(o)
+	read, written := uint64(x.written)+uint64(x.headBytes), uint64(x.msg.Len())+uint64(x.beyond)
+	x.member.counts.read.Add(read)
+	x.member.counts.written.Add(written)
+	x.lease.Carried(read + written).Done(o)
 	if !x.settled || o != balance.OK && o != balance.ClientFailed {
 		x.p.note(x.lb, x.member, o, x.cause)
 	}

@@ -15,9 +15,8 @@ import (
 // A mapping is the worker of a request, and what the rule that chose it sets in
 // place of the worker's own (mod_jk.md 5.6). It belongs to a table.
 type mapping struct {
-	lb           *lb                     // nil: there is no worker with the name
-	finder       *cookie.Finder          // nil: sessions are not looked for
-	usable       func(route []byte) bool // whether a session that names route would be served
+	lb           *lb            // nil: there is no worker with the name
+	finder       *cookie.Finder // nil: sessions are not looked for
 	activations  balance.Activations
 	stateless    bool
 	setCookie    routeCookie
@@ -44,21 +43,46 @@ func (x *exchange) route() failure {
 	x.mapping, x.lb = m, m.lb
 	x.lb.budget.earn()
 	x.want.Activations, x.want.Stateless = m.activations, m.stateless
-	if m.finder == nil {
-		return failNone
+	if m.finder != nil {
+		x.ref = x.find(&x.scratch)
+		if x.ref.Forged > 0 {
+			x.p.counts.forged.Add(uint64(x.ref.Forged))
+		}
 	}
+	if x.want.Key = x.session(); len(x.want.Key) == 0 {
+		x.want.Key = x.clientAddr()
+	}
+	return failNone
+}
+
+// refind finds the session again, before a further attempt: of several that a request
+// names the first one counts that somebody can serve, and that may have changed. What
+// is logged of the request stays as it was.
+func (x *exchange) refind() {
+	if x.want.Session && !x.ref.Signed && !x.want.Avoid {
+		if x.rescratch == nil {
+			x.rescratch = new(cookie.Scratch)
+		}
+		x.find(x.rescratch)
+	}
+}
+
+// find finds the session of the request, and wants the members that it names.
+func (x *exchange) find(s *cookie.Scratch) cookie.Reference {
+	finder := x.mapping.finder
 	n := 0
 	for i := x.req.Find(http1.NameCookie, 0); i >= 0 && n < len(x.cookies); i = x.req.Find(http1.NameCookie, i+1) {
 		x.cookies[n] = x.req.Value(i)
 		n++
 	}
-	x.ref = m.finder.Find(x.req.Path, x.cookies[:n], m.usable, &x.scratch)
-	clear(x.cookies[:n])
-	if x.ref.Forged > 0 {
-		x.p.counts.forged.Add(uint64(x.ref.Forged))
+	ref := finder.Find(x.req.Path, x.cookies[:n], x.serves, s)
+	x.want.Primary, x.want.Secondary, x.want.Session = ref.Primary, ref.Secondary, ref.Present
+	if ref.Present && len(ref.Primary) == 0 {
+		// Its member may be tried all the same if there is nobody else.
+		x.want.Primary = finder.Find(x.req.Path, x.cookies[:n], x.knows, s).Primary
 	}
-	x.want.Primary, x.want.Secondary, x.want.Session = x.ref.Primary, x.ref.Secondary, x.ref.Present
-	return failNone
+	clear(x.cookies[:n])
+	return ref
 }
 
 // maxCookieLines bounds the Cookie lines of a request that are searched for a
@@ -150,7 +174,6 @@ func (b *builder) mapTo(l *lb, e urimap.Extensions) (*mapping, error) {
 		m.failOn = append(m.failOn, worker.StatusRule(r))
 	}
 	m.activations = l.activations(e)
-	m.usable = func(route []byte) bool { return l.balancer.Serves(route, m.activations) }
 	if l.sticky && !e.StickyIgnore {
 		var err error
 		m.finder, err = cookie.NewFinder(cookie.FinderConfig{
@@ -171,14 +194,14 @@ func (b *builder) mapTo(l *lb, e urimap.Extensions) (*mapping, error) {
 	return m, nil
 }
 
-// activations returns what a rule sets, by route. A member that can never be used
+// activations returns what a rule sets, by name. A member that can never be used
 // stays stopped whatever a rule says.
 func (l *lb) activations(e urimap.Extensions) balance.Activations {
 	set := balance.Activations{}
 	add := func(names []string, a balance.Activation) {
 		for _, name := range names {
 			if w := l.members[name]; w != nil && !unusable(w) {
-				set[w.Route] = a
+				set[w.Name] = a
 			}
 		}
 	}

@@ -51,7 +51,7 @@ func (x *exchange) ownCookie() []byte {
 			return nil
 		}
 	}
-	x.cookie = append(append(append(x.cookie[:0], c.begin...), x.member.route...), c.end...)
+	x.cookie = append(append(append(x.cookie[:0], c.begin...), x.lease.Route()...), c.end...)
 	if _, proto, _ := x.effective(); http1.EqualFold(proto, "https") {
 		x.cookie = append(x.cookie, ";Secure"...)
 	}

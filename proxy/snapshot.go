@@ -3,6 +3,7 @@ package proxy
 import (
 	"github.com/understudy-lb/understudy/proxy/balance"
 	"github.com/understudy-lb/understudy/proxy/status"
+	"github.com/understudy-lb/understudy/proxy/worker"
 )
 
 // Snapshot returns how the proxy's workers and their members stand. What it does
@@ -22,7 +23,10 @@ func (p *Proxy) Snapshot() status.Snapshot {
 }
 
 func (l *lb) snapshot(known map[string]Member) status.Worker {
-	w := status.Worker{Name: l.name, Type: string(l.typ), Method: l.method}
+	w := status.Worker{Name: l.name, Type: string(l.typ)}
+	if l.typ == worker.TypeLB {
+		w.Method = l.balancer.Tuning().Method.String()
+	}
 	for _, s := range l.balancer.Snapshot() {
 		m := s.Value.(*member)
 		e := m.endpoint()

@@ -2,6 +2,7 @@ package balance
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -22,6 +23,13 @@ type Config struct {
 	// listed first is chosen.
 	Members []Member
 
+	// Method is how load is measured (method).
+	Method Method
+
+	// StickyForce keeps sessions from members that they do not name: there is
+	// [ErrNoMember] instead (sticky_session_force).
+	StickyForce bool
+
 	// RecoverTime is how long a failed member is left alone before a request may
 	// try it again (recover_time). If zero, it is 60 seconds.
 	RecoverTime time.Duration
@@ -39,11 +47,28 @@ type Config struct {
 	// it is 60 seconds. If negative, never, and then a failed member comes back
 	// by forced recovery or by [Balancer.Clear] alone, as in mod_jk.
 	Maintain time.Duration
+
+	// SlowStart is how long a member that is back after a failure, or new, takes
+	// until it gets its whole share; it begins with a tenth of it. If zero, it gets
+	// all of it at once.
+	SlowStart time.Duration
+
+	// FastFail makes a request fail with [ErrNoMember] at once if all members are in
+	// error and each has a trial under way already. Otherwise every request tries
+	// members in error when there is nobody else (mod_jk.md 3.8).
+	FastFail bool
+
+	// Compat restores what mod_jk does where this is not unsafe: a member that
+	// cannot be reached is tolerated for ErrorEscalationTime under load, it recovers
+	// in a maintenance only, and a trial that runs keeps everybody else away.
+	Compat bool
 }
 
 // A Balancer hands out members to requests. It is safe for concurrent use.
 type Balancer struct {
-	maintain time.Duration
+	maintain         time.Duration
+	slowStart        time.Duration
+	fastFail, compat bool
 
 	mu         sync.Mutex // guards what follows and all members; held for O(members), never across I/O
 	members    []*member  // in the order they were added
@@ -66,13 +91,20 @@ func New(cfg Config) (*Balancer, error) {
 	if cfg.Maintain == 0 {
 		cfg.Maintain = time.Minute
 	}
-	tuning := Tuning{RecoverTime: cfg.RecoverTime, ErrorEscalationTime: cfg.ErrorEscalationTime, MaxReplyTimeouts: cfg.MaxReplyTimeouts}
+	tuning := Tuning{
+		Method: cfg.Method, StickyForce: cfg.StickyForce,
+		RecoverTime: cfg.RecoverTime, ErrorEscalationTime: cfg.ErrorEscalationTime, MaxReplyTimeouts: cfg.MaxReplyTimeouts,
+	}
 	if err := tuning.check(); err != nil {
 		return nil, err
 	}
+	if cfg.SlowStart < 0 {
+		return nil, fmt.Errorf("balance: SlowStart is %v, want 0 or more", cfg.SlowStart)
+	}
 	now := time.Now()
 	b := &Balancer{
-		maintain:   cfg.Maintain,
+		maintain:  cfg.Maintain,
+		slowStart: cfg.SlowStart, fastFail: cfg.FastFail, compat: cfg.Compat,
 		byRoute:    make(map[string]*member),
 		multiple:   1,
 		maintained: now,
@@ -83,6 +115,9 @@ func New(cfg Config) (*Balancer, error) {
 		if err := b.Add(m); err != nil {
 			return nil, err
 		}
+	}
+	for _, m := range b.members {
+		m.warmFrom = time.Time{} // all are new
 	}
 	return b, nil
 }
@@ -107,6 +142,10 @@ type Request struct {
 	// own. Pick does not write to it.
 	Activations Activations
 
+	// Key is what [Rendezvous] hashes of the request: its session or its client.
+	// Pick does not retain it.
+	Key []byte
+
 	// Stateless says that the request creates no session: among members without
 	// preference it goes to one after the other, whatever their load values, and
 	// it is not counted as a new session (mod_jk.md 3.3, 3.4).
@@ -117,13 +156,13 @@ type Request struct {
 	Round *Round
 }
 
-// Activations are the activations of some members, by route.
+// Activations are the activations of some members, by name.
 type Activations map[string]Activation
 
 // of returns the activation that holds for m.
 func (a Activations) of(m *member) Activation {
 	if a != nil {
-		if is, ok := a[m.Route]; ok {
+		if is, ok := a[m.Name]; ok {
 			return is
 		}
 	}
@@ -156,22 +195,10 @@ func (r *Round) remove(slot int) {
 	}
 }
 
-// Reason says why a member was chosen.
-type Reason uint8
-
-// The reasons.
-const (
-	ByValue     Reason = iota // it was furthest behind its share
-	ByPrimary                 // the session names it as its primary
-	BySecondary               // the session names it as its secondary
-)
-
-// String returns "value", "primary" or "secondary".
-func (r Reason) String() string { return [...]string{"value", "primary", "secondary"}[r] }
-
 // Pick reserves a member for one request: its primary if usable, else its
-// secondary, else by load value (see the package comment). A member that the
-// Round has tried is not usable. Pick does not allocate.
+// secondary, else who stands in for its primary, else by the balancer's method (see
+// the package comment). A member that the Round has tried is not usable. Pick does
+// not allocate.
 //
 // The caller must call [Lease.Done] exactly once. The error is [ErrNoMember]
 // when no member is usable, not even by forced recovery.
@@ -181,9 +208,9 @@ func (b *Balancer) Pick(r Request) (Lease, error) {
 
 	now := time.Now()
 	b.refresh(now)
-	m, why := b.choose(&r)
+	m, why := b.choose(&r, now)
 	if m == nil && !r.Avoid && b.force(r.Round) {
-		m, why = b.choose(&r)
+		m, why = b.choose(&r, now)
 	}
 	if m == nil {
 		return Lease{}, ErrNoMember
@@ -201,90 +228,31 @@ func (b *Balancer) Pick(r Request) (Lease, error) {
 	m.maxBusy = max(m.maxBusy, m.busy)
 	b.busy++
 	b.maxBusy = max(b.maxBusy, b.busy)
-	b.account(m)
+	charged := b.begin(m, fresh, now)
 	r.Round.add(m.slot)
-	return Lease{b: b, m: m, life: m.life, reason: why, fresh: fresh}, nil
+	l := Lease{b: b, m: m, route: m.Route, value: m.Value, life: m.life, reason: why, fresh: fresh, charged: charged}
+	if b.tuning.Method == LeastTime {
+		l.at = now
+	}
+	return l, nil
 }
 
-// Serves reports whether a session that names route would be served by it now:
-// whether there is such a member, and it is usable. For the activations of a, which
-// may be nil, see [Request]. Serves does not allocate and does not retain route.
-func (b *Balancer) Serves(route []byte, a Activations) bool {
+// Serves reports whether a session that names route would have a member now because
+// of that: the one with this route, or who stands in for it by redirect or domain.
+// r says what else the request wants, its session aside. Serves does not allocate and
+// does not retain route.
+func (b *Balancer) Serves(route []byte, r *Request) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refresh(time.Now())
-	m := b.byRoute[string(route)]
-	return m != nil && m.sticky(a)
+	return b.route(route, r) != nil
 }
 
-// choose returns the member for r, or nil. b.mu must be held.
-func (b *Balancer) choose(r *Request) (*member, Reason) {
-	var primary, secondary *member
-	if len(r.Primary) > 0 {
-		primary = b.byRoute[string(r.Primary)]
-	}
-	if len(r.Secondary) > 0 {
-		secondary = b.byRoute[string(r.Secondary)]
-	}
-	if r.Avoid {
-		return b.byValue(r, primary, secondary), ByValue
-	}
-	if primary != nil && primary.sticky(r.Activations) && !r.Round.has(primary.slot) {
-		return primary, ByPrimary
-	}
-	if secondary != nil && secondary.sticky(r.Activations) && !r.Round.has(secondary.slot) {
-		return secondary, BySecondary
-	}
-	return b.byValue(r, nil, nil), ByValue
-}
-
-// sticky reports whether m may serve a session that names it.
-func (m *member) sticky(a Activations) bool {
-	return m.state.usable() && a.of(m) != Stopped && m.Phase != Starting
-}
-
-// byValue returns the usable member with the lowest load value that is neither
-// not1 nor not2, or nil (mod_jk.md 3.4). Of equals it is the first behind the one
-// chosen last. A member that is not Running is taken only if no other can be.
-// b.mu must be held.
-func (b *Balancer) byValue(r *Request, not1, not2 *member) *member {
-	var best *member
-	next := b.next
-	for i := range b.members {
-		at := b.next + i
-		if at >= len(b.members) {
-			at -= len(b.members)
-		}
-		m := b.members[at]
-		if !m.state.usable() || r.Activations.of(m) != Active || m == not1 || m == not2 || r.Round.has(m.slot) {
-			continue
-		}
-		if best == nil || less(m, best, r.Stateless) {
-			best = m
-			next = at + 1
-		}
-	}
-	b.next = next % max(1, len(b.members))
-	return best
-}
-
-// less reports whether m is to be preferred to best.
-func less(m, best *member, stateless bool) bool {
-	if a, b := m.Phase.rank(), best.Phase.rank(); a != b {
-		return a < b
-	}
-	return !stateless && m.lbValue < best.lbValue
-}
-
-// account adds one request to the load of m. b.mu must be held.
-func (b *Balancer) account(m *member) {
-	m.lbValue += m.mult
-	if m.lbValue < 1<<62 {
-		return
-	}
-	for _, m := range b.members { // only after years without maintenance
-		m.lbValue >>= 1
-	}
+// Knows reports whether a member has the route, however it fares.
+func (b *Balancer) Knows(route []byte) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.named(route) != nil
 }
 
 // force makes every member in error usable, once in a round, and reports whether
@@ -298,99 +266,19 @@ func (b *Balancer) force(round *Round) bool {
 	}
 	forced := false
 	for _, m := range b.members {
-		if m.state == StateError {
+		switch {
+		case m.state == StateError:
 			m.force()
 			round.remove(m.slot)
-			forced = true
-		} else if m.state == StateProbe && !round.has(m.slot) {
+		case m.state == StateProbe && !round.has(m.slot) && !b.compat && !b.fastFail:
 			m.force()
-			forced = true
+		default:
+			continue
 		}
+		if b.fastFail {
+			m.state = StateRecover // so only one request gets it
+		}
+		forced = true
 	}
 	return forced
-}
-
-// A Lease is one request's hold on a member. It is a value; the zero Lease holds
-// nothing.
-type Lease struct {
-	b      *Balancer
-	m      *member
-	life   uint32
-	reason Reason
-	fresh  bool // counted as a new session
-	told   bool // Answered was called
-}
-
-// Route returns the route of the leased member.
-func (l Lease) Route() string { return l.m.Route }
-
-// Slot returns a number below [MaxMembers] that belongs to the leased member for
-// as long as it is one.
-func (l Lease) Slot() int { return l.m.slot }
-
-// Value returns the Value of the leased member.
-func (l Lease) Value() any { return l.m.Value }
-
-// Reason returns why the member was chosen.
-func (l Lease) Reason() Reason { return l.reason }
-
-// Answered records before the end of the exchange that the member has answered,
-// with the effect of [OK], for one whose rest may take hours: its trial, if it is
-// one, is over. The lease that it returns takes the place of l. If that ends with
-// OK or [ClientFailed] nothing is said of the member any more, which may have
-// fared otherwise since.
-func (l Lease) Answered() Lease {
-	if l.b == nil {
-		return l
-	}
-	l.b.mu.Lock()
-	defer l.b.mu.Unlock()
-	if l.life == l.m.life {
-		l.m.result(l.b, OK, time.Now())
-	}
-	l.told = true
-	return l
-}
-
-// Others returns how many members beside the leased one could serve a session that
-// names them: those that live, as far as is known (last-node guard, design.md D8).
-func (l Lease) Others() int {
-	b := l.b
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.refresh(time.Now())
-	n := 0
-	for _, m := range b.members {
-		if m != l.m && m.sticky(nil) {
-			n++
-		}
-	}
-	return n
-}
-
-// Done ends the lease and records how the exchange went. If the member was
-// cleared or removed meanwhile the outcome is ignored: it says nothing of the
-// member that is there now. Done does not allocate.
-func (l Lease) Done(o Outcome) {
-	if l.b == nil {
-		return
-	}
-	l.b.mu.Lock()
-	defer l.b.mu.Unlock()
-	l.m.busy--
-	l.b.busy--
-	if l.life != l.m.life {
-		return
-	}
-	switch {
-	case o == Unused:
-		l.m.undo(l.fresh)
-		return
-	case l.told && o == OK:
-		return
-	case l.told && o == ClientFailed:
-		l.m.clientErrors++
-		return
-	}
-	l.m.result(l.b, o, time.Now())
 }

@@ -711,11 +711,11 @@ func TestSetPhase(t *testing.T) {
 			t.Errorf("with a draining: picked %q, want b", got)
 		}
 	}
-	if !b.Serves([]byte("a"), nil) || b.Serves([]byte("nobody"), nil) {
+	if !b.Serves([]byte("a"), &Request{}) || b.Serves([]byte("nobody"), &Request{}) {
 		t.Error("Serves(a, nobody) is not true, false")
 	}
 	b.SetPhase("a", Starting)
-	if b.Serves([]byte("a"), nil) {
+	if b.Serves([]byte("a"), &Request{}) {
 		t.Error("Serves(a) while it starts")
 	}
 	b.SetPhase("a", Running)
@@ -752,6 +752,8 @@ func TestNewErrors(t *testing.T) {
 		{Config{RecoverTime: -1}, "balance: RecoverTime is -1ns, want 0 or more"},
 		{Config{ErrorEscalationTime: -1}, "balance: ErrorEscalationTime is -1ns, want 0 or more"},
 		{Config{MaxReplyTimeouts: -1}, "balance: MaxReplyTimeouts is -1, want 0 or more"},
+		{Config{SlowStart: -1}, "balance: SlowStart is -1ns, want 0 or more"},
+		{Config{Method: Rendezvous + 1}, "balance: no method has the number 8"},
 		{Config{Members: routes("a", "a")}, `balance: two members have route "a"`},
 		{Config{Members: []Member{{}}}, "balance: a member has no route"},
 		{Config{Members: []Member{{Route: "a", LBFactor: -2}}}, `balance: member "a" has lbfactor -2, want 1 to 2147483648`},
@@ -804,7 +806,7 @@ func TestCounts(t *testing.T) {
 	l2.Done(Unreachable)
 	got := status(t, b, "a")
 	want := Status{
-		Route: "a", LBFactor: 1, LBMult: 1, LBValue: 5, State: StateError,
+		Route: "a", Name: "a", LBFactor: 1, LBMult: 1, LBValue: 5, State: StateError,
 		Busy: 1, MaxBusy: 2, Served: 5, Sessions: 3, Errors: 1, ClientErrors: 1,
 		LastError: got.LastError, RecoverIn: got.RecoverIn, ResetAt: got.ResetAt,
 	}
@@ -820,21 +822,32 @@ func TestCounts(t *testing.T) {
 
 // TestAllocs is the gate of design.md 6: choosing a member allocates nothing.
 func TestAllocs(t *testing.T) {
-	b := newBalancer(t, routes("a:3", "b:2", "c", "d")...)
-	p, s := []byte("b"), []byte("c")
-	if n := testing.AllocsPerRun(1000, func() {
-		var round Round
-		for _, r := range []Request{{Round: &round}, {Primary: p, Secondary: s, Round: &round}, {Primary: p, Secondary: s, Avoid: true}} {
-			l, err := b.Pick(r)
-			if err != nil {
-				t.Fatal(err)
+	for method := range Rendezvous + 1 {
+		members := routes("a:3", "b:2", "c", "d")
+		members[0].Redirect, members[1].Domain = "d", "a domain with a name of more than 32 bytes"
+		b := newWith(t, Config{Members: members, Method: method, SlowStart: time.Hour})
+		activate(t, b, "a", Stopped)
+		b.Fail("d")
+		b.Clear("d")
+		routes := [][]byte{[]byte("a"), []byte("b"), []byte("gone"), []byte("a domain with a name of more than 32 bytes.x")}
+		var own Round
+		if n := testing.AllocsPerRun(1000, func() {
+			for _, route := range routes {
+				for _, r := range []Request{{Key: route}, {Primary: route, Secondary: routes[1]}, {Primary: route, Avoid: true}, {Stateless: true}} {
+					r.Round = &own
+					l, err := b.Pick(r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, _, _ = l.Route(), l.Value(), b.Serves(route, &r)
+					l.Replied()
+					l.Carried(7).Done(OK)
+					own.Again()
+				}
 			}
-			_, _, _ = l.Route(), l.Value(), b.Serves(p, nil)
-			l.Done(OK)
+		}); n != 0 {
+			t.Errorf("%v: Pick and Done allocate %v times, want 0", method, n)
 		}
-		round.Again()
-	}); n != 0 {
-		t.Errorf("Pick and Done allocate %v times, want 0", n)
 	}
 }
 
@@ -862,7 +875,7 @@ func TestRulesOfARequest(t *testing.T) {
 	if got := pick(Request{Activations: only, Primary: []byte("a")}); got != "b" {
 		t.Errorf("a session of a, which is stopped: picked %s", got)
 	}
-	if b.Serves([]byte("a"), only) || !b.Serves([]byte("a"), nil) {
+	if b.Serves([]byte("a"), &Request{Activations: only}) || !b.Serves([]byte("a"), &Request{}) {
 		t.Error("Serves does not look at the activations")
 	}
 	if got := pick(Request{Activations: Activations{"a": Stopped, "c": Stopped}}); got != "nobody" {

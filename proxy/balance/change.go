@@ -10,8 +10,8 @@ import (
 var ErrNoRoute = errors.New("no member has the route")
 
 // Update lets change set what an operator may change of the member of the given
-// route, at once and for all requests that follow; Phase and Value are to be left
-// alone, and Route stays. If the activation changes, all members begin their shares anew, as in
+// route, at once and for all requests that follow; Name, Phase and Value are to be left
+// alone. If the activation changes, all members begin their shares anew, as in
 // mod_jk (mod_jk.md 6.5): one that was stopped for long would get everything
 // otherwise. change must not call the balancer.
 //
@@ -30,14 +30,21 @@ func (b *Balancer) Update(route string, change func(*Member)) error {
 		return err
 	}
 	was := m.Member
-	now.Route = was.Route
+	if now.Route != route {
+		if b.byRoute[now.Route] != nil {
+			return twoRoutes(now.Route)
+		}
+		delete(b.byRoute, route)
+		b.byRoute[now.Route] = m
+	}
 	m.Member = now
+	m.derive()
 	if now.LBFactor != was.LBFactor {
 		b.weigh()
 	}
 	if now.Activation != was.Activation {
 		for _, m := range b.members {
-			m.lbValue = 0
+			b.empty(m)
 		}
 	}
 	return nil
@@ -48,6 +55,8 @@ func (m *Member) check() error {
 	switch {
 	case m.Route == "":
 		return errors.New("balance: a member has no route")
+	case m.Activation > Stopped:
+		return fmt.Errorf("balance: member %q: no activation has the number %d", m.Route, m.Activation)
 	case m.LBFactor < 1 || m.LBFactor > maxFactor:
 		return fmt.Errorf("balance: member %q has lbfactor %d, want 1 to %d", m.Route, m.LBFactor, maxFactor)
 	}
@@ -57,6 +66,8 @@ func (m *Member) check() error {
 // A Tuning is what an operator may change of a balancer while it runs. The fields
 // are those of [Config], but zero is zero.
 type Tuning struct {
+	Method              Method
+	StickyForce         bool
 	RecoverTime         time.Duration
 	ErrorEscalationTime time.Duration
 	MaxReplyTimeouts    int
@@ -64,6 +75,8 @@ type Tuning struct {
 
 func (t Tuning) check() error {
 	switch {
+	case t.Method > Rendezvous:
+		return fmt.Errorf("balance: no method has the number %d", t.Method)
 	case t.RecoverTime < 0:
 		return fmt.Errorf("balance: RecoverTime is %v, want 0 or more", t.RecoverTime)
 	case t.ErrorEscalationTime < 0:
@@ -88,8 +101,23 @@ func (b *Balancer) Tune(t Tuning) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	before := b.tuning.Method
 	b.tuning = t
+	if t.Method != before {
+		for _, m := range b.members { // the values mean something else now
+			b.empty(m)
+		}
+	}
 	return nil
+}
+
+// empty makes the load value of m that of one that has had nothing but what is under
+// way. b.mu must be held.
+func (b *Balancer) empty(m *member) {
+	m.lbValue = 0
+	if b.tuning.Method.inFlight() {
+		m.lbValue = uint64(m.busy) * m.mult
+	}
 }
 
 // Reset forgets how the member of the given route has fared and what was counted
@@ -102,7 +130,7 @@ func (b *Balancer) Reset(route string) bool {
 	if m == nil {
 		return false
 	}
-	m.reset(time.Now())
+	b.resetMember(m, time.Now())
 	return true
 }
 
@@ -113,13 +141,15 @@ func (b *Balancer) ResetAll() {
 	now := time.Now()
 	b.maxBusy, b.resetAt = b.busy, now
 	for _, m := range b.members {
-		m.reset(now)
+		b.resetMember(m, now)
 	}
 }
 
-func (m *member) reset(now time.Time) {
+// resetMember is Reset. b.mu must be held.
+func (b *Balancer) resetMember(m *member, now time.Time) {
 	m.life++
-	m.state, m.lbValue = StateIdle, 0
+	m.state = StateIdle
+	b.empty(m)
 	m.firstError, m.lastError = time.Time{}, time.Time{}
 	m.served, m.seen, m.sessions, m.errors, m.clientErrors, m.replyTimeouts = 0, 0, 0, 0, 0, 0
 	m.maxBusy, m.resetAt = m.busy, now
@@ -142,6 +172,6 @@ func (b *Balancer) Recover(route string) bool {
 // recover makes m wait for its trial. b.mu must be held.
 func (b *Balancer) recover(m *member) {
 	m.state = StateRecover
-	m.lbValue = b.most()
+	b.catchUp(m)
 	m.replyTimeouts = 0
 }

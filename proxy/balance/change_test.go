@@ -13,7 +13,7 @@ func TestUpdate(t *testing.T) {
 	for range 3 {
 		pick(t, b, sticky("a", ""), OK)
 	}
-	if err := b.Update("a", func(m *Member) { m.LBFactor, m.Route = 4, "renamed" }); err != nil {
+	if err := b.Update("a", func(m *Member) { m.LBFactor = 4 }); err != nil {
 		t.Fatal(err)
 	}
 	// The multiple is 4 now, and a's share of it 1.
@@ -41,6 +41,64 @@ func TestUpdate(t *testing.T) {
 	}
 	if err := b.Update("c", func(*Member) {}); !errors.Is(err, ErrNoRoute) {
 		t.Errorf("Update of nobody = %v, want ErrNoRoute", err)
+	}
+}
+
+// Another route, redirect, domain and distance hold at once; open leases keep the route
+// by which they were chosen.
+func TestUpdateRoute(t *testing.T) {
+	b := newBalancer(t, routes("a", "b", "c")...)
+	open := began(t, b, sticky("a", ""))
+	if err := b.Update("a", func(m *Member) { m.Route, m.Redirect, m.Domain, m.Distance = "z", "b", "east", 2 }); err != nil {
+		t.Fatal(err)
+	}
+	if open.Done(OK); open.Route() != "a" {
+		t.Errorf("the route of an open lease became %q", open.Route())
+	}
+	if got := status(t, b, "z"); got.Name != "a" || got.Redirect != "b" || got.Domain != "east" || got.Distance != 2 || got.Served != 1 {
+		t.Errorf("after Update: %+v", got)
+	}
+	if l := began(t, b, sticky("a", "")); l.Reason() != ByValue {
+		t.Errorf("the old route led to %q by %v", l.Route(), l.Reason())
+	}
+	if got := pick(t, b, sticky("east.x", ""), OK); got != "z" {
+		t.Errorf("its new domain led to %q, want z", got)
+	}
+	b.Fail("z")
+	if l := began(t, b, sticky("z", "")); l.Route() != "b" || l.Reason() != ByRedirect {
+		t.Errorf("with z in error: %q by %v, want b by redirect", l.Route(), l.Reason())
+	}
+	for _, bad := range []func(*Member){
+		func(m *Member) { m.Distance, m.Route = 5, "b" },
+		func(m *Member) { m.Distance, m.Route = 5, "" },
+		func(m *Member) { m.Distance, m.Activation = 5, Stopped+1 },
+	} {
+		if err := b.Update("z", bad); err == nil || status(t, b, "z").Distance != 2 {
+			t.Errorf("Update = %v, and the member is %+v", err, status(t, b, "z"))
+		}
+	}
+}
+
+// Another method begins with what is under way.
+func TestTuneMethod(t *testing.T) {
+	b := newBalancer(t, routes("a", "b")...)
+	run(t, b, 3, Request{}, 0)
+	open := began(t, b, sticky("a", ""))
+	tuning := b.Tuning()
+	tuning.Method, tuning.StickyForce = ByBusyness, true
+	if err := b.Tune(tuning); err != nil {
+		t.Fatal(err)
+	}
+	if got := values(b); got["a"] != 1 || got["b"] != 0 {
+		t.Errorf("values are %v, want what is in flight: 1 and 0", got)
+	}
+	b.ResetAll()
+	open.Done(OK)
+	if got := values(b); got["a"] != 0 {
+		t.Errorf("values are %v, want nothing in flight", got)
+	}
+	if _, err := b.Pick(Request{Session: true}); !errors.Is(err, ErrNoMember) {
+		t.Errorf("with StickyForce: Pick = %v, want ErrNoMember", err)
 	}
 }
 

@@ -3,7 +3,7 @@
 //
 // It knows no wire: the caller says which routes the request's session names,
 // and how the exchange went. Words, weights and states follow mod_jk's lb
-// worker, method Request (mod_jk.md 3.2-3.8). A request goes like this:
+// worker (mod_jk.md 3). A request goes like this:
 //
 //	var round balance.Round // one per request, on the stack
 //	for {
@@ -20,10 +20,22 @@
 //
 // # Choosing
 //
-// The request's primary comes first, then its secondary, then the member whose
-// load value is lowest. Each request adds lcm(all lbfactors)/lbfactor to the
-// value of its member, sticky or not; of equals the one behind the member chosen
-// last is taken, so equals take turns. Values are halved every Config.Maintain.
+// The request's primary comes first, then its secondary. If neither can serve, the
+// primary's Redirect is next, or else a member of its Domain. With StickyForce that
+// is all; otherwise the method chooses among the nearest members (Distance): the one
+// whose load value is lowest, of equals the one behind the member chosen last.
+//
+//	method      load value                                        maintenance
+//	Request     lb_mult for each request, sticky or not           halved
+//	Session     lb_mult for each request without a session        halved
+//	Next        the same                                          less the lowest one
+//	Traffic     lb_mult for each byte, at the end of the request  halved
+//	Busyness    lb_mult for each request that runs                none
+//
+// where lb_mult is lcm(all lbfactors)/lbfactor. [P2C] draws two members and takes the
+// one with less in flight, so that a burst does not go to one member; [LeastTime]
+// compares how long a member takes to answer, times what it has in flight; [Rendezvous]
+// gives each key its member, and moves no more keys than it must.
 //
 // # States
 //
@@ -44,6 +56,8 @@
 //     maintenance run, so it is not up to a minute late.
 //   - Forced recovery includes a member whose trial is running. Otherwise one slow
 //     trial would make the whole service unavailable though the member is up.
+//   - The secondary of a session comes before redirect and domain, also with
+//     StickyForce: it holds a copy.
 //   - [Unreachable] puts a member in error at once, also under load; mod_jk lets
 //     every request pay for the failure during error_escalation_time.
 //   - Members come and go, and a member has a [Phase] besides its activation:

@@ -1,6 +1,9 @@
 package balance
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // refresh does what time alone does to members. There is no timer: it is called
 // before members are looked at. b.mu must be held.
@@ -12,6 +15,9 @@ func (b *Balancer) refresh(now time.Time) {
 		b.maintained = now.Add(-(since % b.maintain))
 		b.maintainAll(uint(min(since/b.maintain, 63)), now)
 	}
+	if b.compat {
+		return
+	}
 	for _, m := range b.members {
 		switch {
 		case m.state == StateError && now.Sub(m.lastError) >= b.tuning.RecoverTime,
@@ -21,17 +27,59 @@ func (b *Balancer) refresh(now time.Time) {
 	}
 }
 
+// catchUp makes a member that was not chosen for a while as far behind its share as
+// the one that is ahead of all, so that it is neither flooded nor starved.
+// b.mu must be held.
+func (b *Balancer) catchUp(m *member) {
+	if !b.tuning.Method.inFlight() {
+		m.lbValue = b.most()
+	}
+}
+
+// decay makes up for so many runs of maintenance. b.mu must be held.
+func (b *Balancer) decay(runs uint) {
+	var least uint64
+	if b.tuning.Method == ByNext {
+		least = math.MaxUint64
+		for _, m := range b.members {
+			if m.state.usable() && m.Activation == Active {
+				least = min(least, m.lbValue)
+			}
+		}
+		if least == math.MaxUint64 {
+			least = 0
+		}
+	}
+	for _, m := range b.members {
+		m.replyTimeouts >>= runs
+		switch {
+		case b.tuning.Method == ByNext:
+			m.lbValue -= min(least, m.lbValue)
+		case !b.tuning.Method.inFlight():
+			m.lbValue >>= runs
+		}
+	}
+}
+
 // maintainAll makes up for so many runs of maintenance (mod_jk.md 3.9).
 // b.mu must be held.
 func (b *Balancer) maintainAll(runs uint, now time.Time) {
 	inError := 0
+	b.decay(runs)
 	for _, m := range b.members {
-		m.lbValue >>= runs
-		m.replyTimeouts >>= runs
+		local := !m.firstError.IsZero() && now.Sub(m.firstError) >= b.tuning.ErrorEscalationTime
 		switch m.state {
-		case StateError, StateRecover, StateProbe, StateBusy:
+		case StateRecover, StateBusy:
+		case StateError:
+			if b.compat && now.Sub(m.lastError) > b.tuning.RecoverTime {
+				b.recover(m)
+			}
+		case StateProbe:
+			if b.compat && local {
+				m.state = StateError
+			}
 		case StateIdle, StateOK, StateForce:
-			if !m.firstError.IsZero() && now.Sub(m.firstError) >= b.tuning.ErrorEscalationTime {
+			if local {
 				m.state = StateError
 			} else if m.state == StateOK && m.served == m.seen && m.busy == 0 {
 				m.state = StateIdle
@@ -42,7 +90,7 @@ func (b *Balancer) maintainAll(runs uint, now time.Time) {
 			inError++
 		}
 	}
-	if inError == len(b.members) {
+	if inError == len(b.members) && !b.fastFail {
 		for _, m := range b.members {
 			m.force()
 		}

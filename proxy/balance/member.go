@@ -115,9 +115,13 @@ func (o Outcome) String() string {
 // A Member is one server behind a balancer, as configured.
 type Member struct {
 	Route      string     // by which sessions name it; unique in a balancer, not empty
+	Name       string     // of its worker, for [Activations]; if empty, it is Route
 	LBFactor   int        // share of the load relative to the others; if zero, 1
 	Activation Activation // what the operator wants of it
 	Phase      Phase      // what it says of itself
+	Distance   int        // the members with the lowest one are chosen, as long as one of them can be
+	Domain     string     // members of one domain stand in for each other; empty for none
+	Redirect   string     // route of the member that stands in for it; empty for none
 
 	// Value is what the caller wants back with a lease on this member, such as
 	// its endpoint. The balancer does nothing with it.
@@ -134,39 +138,45 @@ type member struct {
 	state   State
 	lbValue uint64 // lb_value
 
+	domain, redirect []byte        // as in Member
+	seed             uint64        // for Rendezvous
+	warmFrom         time.Time     // begin of its slow start; zero if it gets its whole share
+	answer           time.Duration // how long it took to answer, for LeastTime; zero if not known
+	answerAt         time.Time     // when that was noted
+
 	firstError time.Time // zero if none since the last success
 	lastError  time.Time // likewise
 	trialAt    time.Time // when state became StateProbe
 	seen       uint64    // served at the last maintenance
 
+	resetAt       time.Time
 	busy, maxBusy int
 	served        uint64 // requests sent, each attempt counts ("elected")
 	sessions      uint64 // those without a session
 	errors        uint64
 	clientErrors  uint64
 	replyTimeouts uint64 // decays
-	resetAt       time.Time
 }
 
 // result records the end of one exchange. The caller holds the balancer's mu.
 func (m *member) result(b *Balancer, o Outcome, now time.Time) {
 	switch o {
 	case OK, Refused:
-		m.succeed()
+		m.succeed(b, now)
 	case ClientFailed:
 		m.clientErrors++
-		m.succeed()
+		m.succeed(b, now)
 	case Failed:
 		m.errors++
-		m.answered()
-		if m.firstError.IsZero() {
-			m.firstError = now
+		m.local(b, now)
+	case Unreachable:
+		m.errors++
+		if b.compat {
+			m.local(b, now)
+		} else {
+			m.fail(now)
 		}
-		m.lastError = now
-		if m.busy == 0 || now.Sub(m.firstError) >= b.tuning.ErrorEscalationTime {
-			m.state = StateError
-		}
-	case Unreachable, StatusFailed:
+	case StatusFailed:
 		m.errors++
 		m.fail(now)
 	case ReplyTimeout:
@@ -181,6 +191,18 @@ func (m *member) result(b *Balancer, o Outcome, now time.Time) {
 	}
 }
 
+// local notes a failure that other requests need not share yet.
+func (m *member) local(b *Balancer, now time.Time) {
+	m.answered()
+	if m.firstError.IsZero() {
+		m.firstError = now
+	}
+	m.lastError = now
+	if m.busy == 0 || now.Sub(m.firstError) >= b.tuning.ErrorEscalationTime {
+		m.state = StateError
+	}
+}
+
 // answered is the rule that whatever ends a request ends its trial.
 func (m *member) answered() {
 	if m.state != StateError {
@@ -189,12 +211,12 @@ func (m *member) answered() {
 }
 
 // undo takes back what Pick counted.
-func (m *member) undo(fresh bool) {
+func (m *member) undo(fresh bool, charged uint64) {
 	m.served--
 	if fresh {
 		m.sessions--
 	}
-	m.lbValue -= min(m.mult, m.lbValue)
+	m.lbValue -= min(charged, m.lbValue)
 	m.reopen()
 }
 
@@ -205,9 +227,19 @@ func (m *member) reopen() {
 	}
 }
 
-func (m *member) succeed() {
+func (m *member) succeed(b *Balancer, now time.Time) {
+	if m.state.failed() {
+		m.warm(b, now)
+	}
 	m.state = StateOK
 	m.firstError, m.lastError = time.Time{}, time.Time{}
+}
+
+// warm begins the slow start of m.
+func (m *member) warm(b *Balancer, now time.Time) {
+	if b.slowStart > 0 {
+		m.warmFrom = now
+	}
 }
 
 func (m *member) fail(now time.Time) {

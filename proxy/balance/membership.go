@@ -26,7 +26,7 @@ func (b *Balancer) Add(m Member) error {
 	}
 	switch {
 	case b.byRoute[m.Route] != nil:
-		return fmt.Errorf("balance: two members have route %q", m.Route)
+		return twoRoutes(m.Route)
 	case len(b.members) == MaxMembers:
 		return fmt.Errorf("balance: member %q is one more than %d", m.Route, MaxMembers)
 	}
@@ -36,13 +36,23 @@ func (b *Balancer) Add(m Member) error {
 		b.slots = append(b.slots, false)
 	}
 	b.slots[slot] = true
-	added := &member{Member: m, slot: slot, resetAt: time.Now()}
+	if m.Name == "" {
+		m.Name = m.Route
+	}
+	added := &member{Member: m, slot: slot, resetAt: time.Now(), seed: mix(hash(fnvOffset, []byte(m.Name)))}
+	added.derive()
+	added.warm(b, time.Now())
 	b.members = append(b.members, added)
 	b.byRoute[m.Route] = added
 	b.weigh()
-	added.lbValue = b.most()
+	b.catchUp(added)
 	return nil
 }
+
+func twoRoutes(route string) error { return fmt.Errorf("balance: two members have route %q", route) }
+
+// derive fills in what follows from m.Member.
+func (m *member) derive() { m.domain, m.redirect = []byte(m.Domain), []byte(m.Redirect) }
 
 // Remove removes the member of the given route and reports whether there was one.
 // Leases on it stay valid.
@@ -83,7 +93,8 @@ func (b *Balancer) Clear(route string) bool {
 	m.replyTimeouts = 0
 	m.firstError, m.lastError = time.Time{}, time.Time{}
 	if m.state.failed() {
-		m.lbValue = b.most()
+		b.catchUp(m)
+		m.warm(b, time.Now())
 	}
 	m.state = StateIdle
 	return true
@@ -114,7 +125,7 @@ func (b *Balancer) SetPhase(route string, p Phase) bool {
 		return false
 	}
 	if p == Running && m.Phase != Running {
-		m.lbValue = b.most()
+		b.catchUp(m)
 	}
 	m.Phase = p
 	return true
@@ -144,7 +155,11 @@ func (b *Balancer) weigh() {
 	}
 	for _, m := range b.members {
 		m.mult = max(1, multiple/uint64(m.LBFactor))
-		m.lbValue = scale(m.lbValue, multiple, b.multiple)
+		if b.tuning.Method.inFlight() {
+			m.lbValue = uint64(m.busy) * m.mult
+		} else {
+			m.lbValue = scale(m.lbValue, multiple, b.multiple)
+		}
 	}
 	b.multiple = multiple
 }

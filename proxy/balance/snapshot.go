@@ -5,9 +5,13 @@ import "time"
 // A Status is how one member stands, for people and programs that look.
 type Status struct {
 	Route         string
-	Slot          int // as [Lease.Slot]
+	Name          string // as in [Member]
+	Slot          int    // as [Lease.Slot]
 	Activation    Activation
 	Phase         Phase
+	Distance      int
+	Domain        string
+	Redirect      string
 	State         State
 	LBFactor      int
 	LBMult        uint64 // what one request adds to LBValue
@@ -35,9 +39,13 @@ func (b *Balancer) Snapshot() []Status {
 	for _, m := range b.members {
 		s := Status{
 			Route:         m.Route,
+			Name:          m.Name,
 			Slot:          m.slot,
 			Activation:    m.Activation,
 			Phase:         m.Phase,
+			Distance:      m.Distance,
+			Domain:        m.Domain,
+			Redirect:      m.Redirect,
 			State:         m.state,
 			LBFactor:      m.LBFactor,
 			LBMult:        m.mult,

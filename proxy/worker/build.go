@@ -192,8 +192,29 @@ func (s *section) mounts() []Mount {
 	return all
 }
 
-// method returns the balancing method, by mod_jk's order of digits.
+// DomainOf returns the domain of a member that is given none: what its route has
+// before its first dot.
+func DomainOf(route string) string {
+	domain, _, dotted := strings.Cut(route, ".")
+	if !dotted {
+		return ""
+	}
+	return domain
+}
+
+// method returns the balancing method, by mod_jk's order of digits. Ours count by
+// their whole name, which mod_jk takes for R.
 func (s *section) method() Method {
+	if prop := s.get("method"); prop != nil {
+		switch strings.ToLower(prop.value) {
+		case "p2c":
+			return P2C
+		case "least-time":
+			return LeastTime
+		case "rendezvous":
+			return Rendezvous
+		}
+	}
 	n := s.choice("method", 0, "request", "traffic", "busyness", "session", "next")
 	return [...]Method{ByRequest, ByTraffic, ByBusyness, BySession, ByNext}[n]
 }
@@ -451,11 +472,7 @@ func (s *section) standing(m *Member) {
 	m.Route = s.text("route", s.text("jvm_route", m.Name))
 	m.LBFactor = s.count("lbfactor", 1)
 	m.Distance = s.integer("distance", 0)
-	domain, _, dotted := strings.Cut(m.Route, ".")
-	if !dotted {
-		domain = ""
-	}
-	m.Domain = s.text("domain", domain)
+	m.Domain = s.text("domain", DomainOf(m.Route))
 	m.Redirect = s.text("redirect", "")
 	disabled, stopped := s.boolean("disabled", false), s.boolean("stopped", false)
 	switch {

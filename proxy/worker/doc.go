@@ -86,15 +86,15 @@
 //	lbfactor                    int           1                share of the load
 //	route                       text          worker's name    by which sessions name it
 //	activation                  enum          A                active (A), D disabled (its sessions only), S stopped
-//	distance                *   int           0                later
-//	domain                      text          route up to '.'  later
-//	redirect                    text                           route to fail over to; later
+//	distance                *   int           0                members with the lowest are used while one of them can be
+//	domain                      text          route up to '.'  members that stand in for each other
+//	redirect                    text                           route to fail over to, before the domain; also a hot standby
 //
 //	of lb:
 //	balance_workers         +   list          required         the members
 //	sticky_session              bool          true             go to the member that the session names
-//	sticky_session_force        bool          false            or to nobody; later
-//	method                      enum          R                request (R), S session, N next, T traffic, B busyness; R is used, others later
+//	sticky_session_force        bool          false            or to nobody: 503
+//	method                      enum          R                request (R), S session, N next, T traffic, B busyness; by whole name: p2c, least-time, rendezvous
 //	lock                        enum          O                no difference in one process
 //	retries                     int           2                rounds over the members
 //	lb_retries                  int           2                members tried in one round

@@ -79,8 +79,6 @@ func (p *parser) effect(w *named, prop *property) {
 		p.warn(prop.line, "%s: has no effect on %s", properties.Show(prop.origin), w.roles)
 	case name == "mount" && !slices.Contains(p.file.List, strings.TrimSuffix(strings.TrimPrefix(prop.key, "worker."), ".mount")):
 		p.warn(prop.line, "%s: has no effect, because the worker is not in worker.list", properties.Show(prop.origin))
-	case d.roles&w.roles != 0 && name == "method" && p.matters(name, prop):
-		p.warn(prop.line, "%s: %s is not supported yet, R (Request) is used", properties.Show(prop.origin), properties.Quote(prop.value))
 	case d.roles&w.roles != 0 && d.later && p.matters(name, prop):
 		p.warn(prop.line, "%s: is not supported yet and has no effect", properties.Show(prop.origin))
 	}
@@ -90,12 +88,10 @@ func (p *parser) effect(w *named, prop *property) {
 // but what happens anyway.
 func (p *parser) matters(name string, prop *property) bool {
 	switch name {
-	case "method":
-		return !strings.ContainsAny(prop.value[:1], "rR0")
-	case "distance", "socket_buffer":
+	case "socket_buffer":
 		n, _, _ := parseDigits(prop.value)
 		return n != 0
-	case "sticky_session_force", "prefer_ipv6":
+	case "prefer_ipv6":
 		on, _ := parseBool(prop.value)
 		return on
 	}

@@ -408,6 +408,11 @@ func TestEnumerations(t *testing.T) {
 		{"4", ByNext, false},
 		{"5", ByRequest, true},
 		{"x", ByRequest, true},
+		{"P2C", P2C, false},
+		{"least-time", LeastTime, false},
+		{"rendezvous", Rendezvous, false},
+		{"rendez", ByRequest, true},
+		{"p", ByRequest, true},
 	}
 	for _, tt := range methods {
 		f, problems, _ := parse("worker.list=lb\nworker.lb.type=lb\nworker.lb.balance_workers=a\nworker.lb.method=" + tt.value)
@@ -417,12 +422,6 @@ func TestEnumerations(t *testing.T) {
 		odd := slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, "is none of") })
 		if odd != tt.odd {
 			t.Errorf("method=%s: warned %v, want %v: %q", tt.value, odd, tt.odd, problems)
-		}
-		later := slices.ContainsFunc(problems, func(p string) bool {
-			return strings.Contains(p, fmt.Sprintf("w.properties:4: worker.lb.method: %q is not supported yet, R (Request) is used", tt.value))
-		})
-		if first := strings.ToLower(tt.value[:1]); later != (first != "r" && first != "0") {
-			t.Errorf("method=%s: said that it is not supported: %v", tt.value, later)
 		}
 	}
 	activations := map[string]Activation{"A": Active, "d": Disabled, "Stopped": Stopped, "0": Active, "1": Disabled, "2": Stopped, "x": Active}
@@ -595,8 +594,7 @@ func TestWarnings(t *testing.T) {
 		{"maintain of a worker", "worker.a.maintain=5", "w.properties:7: worker.a.maintain: has no effect, only worker.maintain counts"},
 		{"never used", "worker.z.type=http", "w.properties:7: worker.z: it is defined, but neither listed nor a member"},
 		{"without a name", "worker.port=8", "w.properties:7: worker.port: has no effect"},
-		{"not supported yet", "worker.lb.sticky_session_force=1", "w.properties:7: worker.lb.sticky_session_force: is not supported yet and has no effect"},
-		{"distance not supported yet", "worker.a.distance=1", "w.properties:7: worker.a.distance: is not supported yet and has no effect"},
+		{"not supported yet", "worker.a.prefer_ipv6=1", "w.properties:7: worker.a.prefer_ipv6: is not supported yet and has no effect"},
 		{"port 0 is provisioned", "worker.a.port=0", "w.properties:7: worker.a.port: 0 means that the worker is never used"},
 	}
 	for _, tt := range tests {

@@ -45,19 +45,21 @@ func (a Activation) String() string { return [...]string{"ACT", "DIS", "STP"}[a]
 // Method is how a balancer measures load (directive `method`).
 type Method uint8
 
-// The methods. This version balances by requests whatever the file says, with a
-// warning; the others come with a later issue.
+// The methods. mod_jk takes the last three, which are ours, for ByRequest.
 const (
 	ByRequest  Method = iota // R: requests sent
 	BySession                // S: requests without a session
 	ByNext                   // N: as S, with another decay
 	ByTraffic                // T: bytes in both directions
 	ByBusyness               // B: requests in flight
+	P2C                      // p2c: of two members drawn by chance the one with fewer requests in flight
+	LeastTime                // least-time: how long it takes to answer, times the requests in flight
+	Rendezvous               // rendezvous: a hash of the session, or of the client
 )
 
 // String returns the method's name as mod_jk's status worker shows it.
 func (m Method) String() string {
-	return [...]string{"Request", "Session", "Next", "Traffic", "Busyness"}[m]
+	return [...]string{"Request", "Sessions", "Next", "Traffic", "Busyness", "P2C", "LeastTime", "Rendezvous"}[m]
 }
 
 // RecoveryOptions is the bit mask of `recovery_options` (mod_jk.md 4.4): what is
@@ -115,8 +117,8 @@ type LB struct {
 	Members []Member
 
 	Sticky              bool          // sticky_session; true unless set
-	StickyForce         bool          // sticky_session_force (parsed only)
-	Method              Method        // parsed only; see [Method]
+	StickyForce         bool          // sticky_session_force
+	Method              Method        // how load is measured
 	Pessimistic         bool          // lock=P; no difference in one process
 	Retries             int           // rounds over the members; at least 1
 	LBRetries           int           // lb_retries: members tried in one round; at least 1
@@ -213,9 +215,9 @@ type Member struct {
 	Route      string     // by which cookies name it; its Name unless set; unique in an LB
 	LBFactor   int        // share of the load; at least 1
 	Activation Activation // what the operator wants of it
-	Distance   int        // parsed only
-	Domain     string     // part of Route before its first dot unless set (parsed only)
-	Redirect   string     // route of the member to fail over to (parsed only)
+	Distance   int        // the members with the lowest one are chosen while one of them can be
+	Domain     string     // part of Route before its first dot unless set
+	Redirect   string     // route of the member to fail over to
 	Mount      []Mount    // URI patterns of rules that send requests here, if it is listed
 }
 
