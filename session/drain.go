@@ -66,6 +66,13 @@ func (m *Manager) announceState() {
 	m.cluster.SetState(state)
 }
 
+// drains reports whether this member drains.
+func (m *Manager) drains() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state == cluster.Draining
+}
+
 // Left returns how many sessions and copies this member holds.
 func (m *Manager) Left() int {
 	return int(m.stats.roles[primary].Load() + m.stats.roles[secondary].Load())
@@ -85,14 +92,11 @@ func (m *Manager) HandOver(ctx context.Context) (left int) {
 		if left = m.Left(); left != before {
 			fell, before = time.Now(), left
 		}
-		m.mu.Lock()
-		drains := m.state == cluster.Draining
-		m.mu.Unlock()
 		takers := m.takers()
 		// If the others have taken over all and there are no more of them than each
 		// session is to have copies, they cannot put those that are here anywhere else.
 		done := left == 0 || takers <= m.secondaries && m.stats.roles[primary].Load() == 0 && time.Since(fell) >= stuckFor
-		if done || !drains || takers == 0 {
+		if done || !m.drains() || takers == 0 {
 			return left
 		}
 		if time.Since(nudged) >= nudgeEvery {

@@ -13,8 +13,9 @@ import (
 )
 
 var (
-	errBusy    = errors.New("another request of this session takes too long")
-	errRevoked = errors.New("another member has taken the session over, because this request took too long")
+	errBusy      = errors.New("another request of this session takes too long")
+	errUnreached = errors.New("the session went to a member that cannot be reached")
+	errRevoked   = errors.New("another member has taken the session over, because this request took too long")
 )
 
 // Exclusive returns next for one request of a session at a time (SESS-8): it
@@ -29,13 +30,21 @@ var (
 // session is taken over when they have ended, or when that time is over: what a
 // handler has changed that was still running then is dropped, and its client
 // gets a 503. So a handler that does not end, or asks for its own session by
-// another request, costs that time and blocks nothing.
+// another request, costs that time and blocks nothing. If the session has gone
+// to a member that cannot be reached from here, or this one drains, the proxy
+// tries another one, unless the method is not safe and a handler around this one
+// has run (D8): then it is a 503 for the client.
 func Exclusive(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := FromContext(r.Context())
-		switch refusal, err := s.exclude(r.Context()); {
+		// What is around this handler has run, so only a request that can do no harm
+		// may be tried elsewhere (D8).
+		again := safe(r.Method)
+		switch refusal, err := s.exclude(r.Context(), again); {
 		case err != nil:
 			busy(w, err)
+		case refusal != "" && !again:
+			busy(w, errUnreached)
 		case refusal != "":
 			s.m.refuse(w, refusal)
 		default:
@@ -76,8 +85,9 @@ type take struct {
 }
 
 // exclude gives the request its turn, until it ends. If the session cannot be
-// served here any more the refusal says so.
-func (s *Session) exclude(ctx context.Context) (refusal string, err error) {
+// served here any more the refusal says so. elsewhere is whether the request may
+// be tried on another member.
+func (s *Session) exclude(ctx context.Context, elsewhere bool) (refusal string, err error) {
 	s.mu.Lock()
 	again := s.exclusive
 	s.exclusive = true
@@ -102,7 +112,7 @@ func (s *Session) exclude(ctx context.Context) (refusal string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return s.m.refresh(ctx, s, waited)
+	return s.m.refresh(ctx, s, waited, elsewhere)
 }
 
 // seeks is how often an exclusive request looks for its session: while it is in
@@ -110,11 +120,12 @@ func (s *Session) exclude(ctx context.Context) (refusal string, err error) {
 const seeks = 4
 
 // seek begins a request for the session of that id, and waits until it may run, or
-// must not. v is what its client has seen. The entry is held.
-func (m *Manager) seek(s *Session, id string, v cookie.Value) (e *entry, c *call, a answer) {
+// must not. v is what its client has seen; elsewhere is as in arriveAs. The entry
+// is held.
+func (m *Manager) seek(s *Session, id string, v cookie.Value, elsewhere bool) (e *entry, c *call, a answer) {
 	v.ID = id
 	for try := 1; ; try++ {
-		e, c = m.arriveAs(s, v)
+		e, c = m.arriveAs(s, v, elsewhere)
 		a = m.wait(c)
 		if a.handle || a.Outcome != owner.Failed || len(s.turns) == 0 || try == seeks {
 			return e, c, a
@@ -267,8 +278,9 @@ func (e *entry) isRevoked(s *Session) bool {
 }
 
 // refresh has the request see what the session is now that it has its turn: it
-// begins it anew if others have changed it meanwhile, or have taken it over.
-func (m *Manager) refresh(ctx context.Context, s *Session, waited bool) (refusal string, err error) {
+// begins it anew if others have changed it meanwhile, or have taken it over;
+// elsewhere is as in arriveAs.
+func (m *Manager) refresh(ctx context.Context, s *Session, waited, elsewhere bool) (refusal string, err error) {
 	s.mu.Lock()
 	e, pending := s.e, len(s.changes) > 0 || s.idle != 0 || s.out || s.rotate != ""
 	e.mu.Lock()
@@ -299,7 +311,7 @@ func (m *Manager) refresh(ctx context.Context, s *Session, waited bool) (refusal
 	}
 	_ = m.submit(e, nil, &owner.Event{Kind: owner.Return, Op: &c.op}) // without changes it fits
 	m.wait(c)
-	held, c, a := m.seek(s, e.id, seen)
+	held, c, a := m.seek(s, e.id, seen, elsewhere)
 	m.table.drop(held) // s holds it already
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,7 +324,7 @@ func (m *Manager) refresh(ctx context.Context, s *Session, waited bool) (refusal
 		s.ended = true
 		return "", nil
 	case a.Outcome == owner.NotExecuted:
-		return "owner; member=" + a.Elsewhere.Name, nil
+		return a.elsewhere(), nil
 	}
-	return "no answer", nil
+	return noAnswer, nil
 }

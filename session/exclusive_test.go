@@ -260,3 +260,93 @@ func TestExclusiveTooSlowToRenew(t *testing.T) {
 		b.count(f.nodes["c"], 3, "")
 	})
 }
+
+// TestExclusiveWhileDraining: a request that waits for its turn on a member that
+// drains goes to whoever has the session when the turn has ended; it does not
+// take the session back, unless its handler has begun and must not run twice (D8).
+func TestExclusiveWhileDraining(t *testing.T) {
+	wrapped := Exclusive(http.HandlerFunc(slowly))
+	nested := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { wrapped.ServeHTTP(w, r) })
+	tests := []struct {
+		name      string
+		exclusive bool
+		method    string
+		refused   bool
+	}{
+		{"by setting", true, http.MethodPost, true},
+		{"by handler, and a safe method", false, http.MethodGet, true},
+		{"by handler, and it must not run twice", false, http.MethodPost, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, Config{Exclusive: tt.exclusive, Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+				a := f.nodes["a"]
+				b := &browser{t: t}
+				b.count(a, 1, "a!b")
+				end := make(chan struct{})
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					ask(t.Context(), a.m.Handler(Exclusive(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))), b.value)
+				})
+				synctest.Wait()
+				w := httptest.NewRecorder()
+				wg.Go(func() { // waits for its turn
+					r := httptest.NewRequest(tt.method, "/", nil)
+					r.Header.Set("Cookie", "JSESSIONID="+b.value)
+					a.m.Handler(nested).ServeHTTP(w, r)
+				})
+				synctest.Wait()
+				a.m.Drain()
+				time.Sleep(time.Second) // b asks for the session, and is to have it after the turn
+				close(end)
+				wg.Wait()
+				takes := a.m.Stats().Takes
+				switch {
+				case tt.refused && (w.Code != http.StatusServiceUnavailable || w.Header().Get(NotExecuted) != "draining" || takes != 0):
+					t.Errorf("it got %d, %s %q, and a asked for the session %d times; want 503, draining, never", w.Code, NotExecuted, w.Header().Get(NotExecuted), takes)
+				case !tt.refused && w.Code != http.StatusOK:
+					t.Errorf("it got %d, want 200", w.Code)
+				}
+				if left := f.stop("a", time.Minute); left != 0 {
+					t.Errorf("%d sessions are left", left)
+				}
+			})
+		})
+	}
+}
+
+// A session that has gone where nobody can reach it while a request waited for its
+// turn: what is around an Exclusive handler has run, so only a request that does
+// no harm is tried elsewhere (D8).
+func TestExclusiveRefusesLate(t *testing.T) {
+	inner := Exclusive(http.HandlerFunc(slowly))
+	for _, tt := range []struct {
+		method    string
+		elsewhere bool
+	}{{http.MethodGet, true}, {http.MethodHead, true}, {http.MethodPost, false}, {http.MethodPut, false}} {
+		t.Run(tt.method, func(t *testing.T) {
+			bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+				a := f.nodes["a"]
+				b := &browser{t: t}
+				b.count(a, 1, "a!b")
+				ran := 0
+				h := a.m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					ran++
+					c := &browser{t: t, value: b.value}
+					c.count(f.nodes["c"], 2, "c!a") // takes it over
+					f.net.Cut(a.ip, f.nodes["c"].ip)
+					time.Sleep(2 * time.Second)
+					c.count(f.nodes["c"], 3, "c!b") // b knows of it, a does not
+					inner.ServeHTTP(w, r)
+				}))
+				r := httptest.NewRequest(tt.method, "/", nil)
+				r.Header.Set("Cookie", "JSESSIONID="+b.value)
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				if got := w.Header().Get(NotExecuted) != ""; w.Code != http.StatusServiceUnavailable || got != tt.elsewhere || ran != 1 {
+					t.Errorf("%d, elsewhere %v (%q), ran %d times; want 503, %v, once", w.Code, got, w.Header().Get(NotExecuted), ran, tt.elsewhere)
+				}
+			})
+		})
+	}
+}

@@ -184,12 +184,13 @@ func (r *reborn) sweep(now time.Time) {
 // arrive begins a request for the session of that id, of which nothing else is
 // known. The entry is held; the call answers when the handler may run, or must not.
 func (m *Manager) arrive(id string) (*entry, *call) {
-	return m.arriveAs(nil, cookie.Value{ID: id, Primary: m.self.Name})
+	return m.arriveAs(nil, cookie.Value{ID: id, Primary: m.self.Name}, false)
 }
 
 // arriveAs begins a request that presents v (R1 to R6) and has its turn at the
-// session, if s is not nil.
-func (m *Manager) arriveAs(s *Session, v cookie.Value) (*entry, *call) {
+// session, if s is not nil. If it may go elsewhere, a member that drains does not
+// take the session back for it.
+func (m *Manager) arriveAs(s *Session, v cookie.Value, elsewhere bool) (*entry, *call) {
 	e := m.table.hold(v.ID)
 	c := m.newCall()
 	c.turn = s
@@ -197,6 +198,10 @@ func (m *Manager) arriveAs(s *Session, v cookie.Value) (*entry, *call) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m.expire(e)
+	if elsewhere && e.role != primary && m.drains() {
+		c.done <- answer{Result: owner.Result{Outcome: owner.NotExecuted}}
+		return e, c
+	}
 	r := e.machine.Record()
 	c.accessed = r.Expiry.Access
 	if v.Secondary != "" && (!e.machine.Primary(m.self) || !r.Descends(ev.Cookie)) {

@@ -96,7 +96,7 @@ func (m *Manager) follow() {
 	for _, c := range m.others() {
 		listed = append(listed, peer.Member{ID: peer.ID{Name: c.Name, Boot: c.Boot}, Addr: c.Replication})
 		switch c.State {
-		case cluster.Running:
+		case cluster.Running, cluster.Overloaded: // the second holds copies all the same, and is nobody new when it has room
 			running[ownerMember(c)] = true
 		case cluster.Draining:
 			leaving[ownerMember(c)] = true

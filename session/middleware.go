@@ -144,7 +144,7 @@ func (m *Manager) begin(r *http.Request, draining bool) (s *Session, refusal str
 	m.scratches.Put(scratch)
 	s.links = m.rewriting && (s.fromPath || s.presented.ID == "")
 	switch {
-	case draining && (s.presented.ID == "" || !m.keeps(s.presented.ID)):
+	case draining && (s.presented.ID == "" || !m.keeps(s.presented.ID)): // before it waits for its turn
 		return s, cluster.Draining.String(), nil
 	case !safe(r.Method) && m.alone():
 		m.stats.noReplica.Add(1)
@@ -159,7 +159,7 @@ func (m *Manager) begin(r *http.Request, draining bool) (s *Session, refusal str
 			return s, "", err
 		}
 	}
-	e, c, a := m.seek(s, v.ID, v)
+	e, c, a := m.seek(s, v.ID, v, true)
 	if !a.handle {
 		m.table.drop(e)
 		switch a.Outcome {
@@ -176,13 +176,13 @@ func (m *Manager) begin(r *http.Request, draining bool) (s *Session, refusal str
 			}
 			waited, err := m.claim(r.Context(), s, s.e.id)
 			if err == nil {
-				refusal, err = m.refresh(r.Context(), s, waited)
+				refusal, err = m.refresh(r.Context(), s, waited, true)
 			}
 			return s, refusal, err
 		case owner.NotExecuted:
-			return s, "owner; member=" + a.Elsewhere.Name, nil
+			return s, a.elsewhere(), nil
 		default:
-			return s, "no answer", nil
+			return s, noAnswer, nil
 		}
 	}
 	if a.Flagged {
@@ -191,6 +191,18 @@ func (m *Manager) begin(r *http.Request, draining bool) (s *Session, refusal str
 	s.start(e, c, &a)
 	s.lost = a.Flagged
 	return s, "", nil
+}
+
+// noAnswer is the reason in [NotExecuted] if it is not known where the session is.
+const noAnswer = "no answer"
+
+// elsewhere is the reason in [NotExecuted] of a request that is to go to another
+// member.
+func (a *answer) elsewhere() string {
+	if a.Elsewhere.IsZero() {
+		return cluster.Draining.String()
+	}
+	return "owner; member=" + a.Elsewhere.Name
 }
 
 // rejoin gives the request the session that another one has made in place of

@@ -394,3 +394,35 @@ func (f *farm) isolate(name, others string) {
 		f.net.Cut(f.nodes[name].ip, f.nodes[string(x)].ip)
 	}
 }
+
+// A member that was full for a while, and has room again, is nobody new: what its
+// neighbours hold does not move to it all at once.
+func TestMemberWithRoomAgainIsNotNew(t *testing.T) { // D7, OVER-23
+	bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+		a, b := f.nodes["a"], f.nodes["b"]
+		time.Sleep(2 * settleIn)
+		is := func() bool {
+			a.m.restorer.mu.Lock()
+			defer a.m.restorer.mu.Unlock()
+			return a.m.restorer.ready[ownerMember(b.self)].moved
+		}
+		if !is() {
+			t.Fatal("b has not settled")
+		}
+		for _, state := range []cluster.State{cluster.Overloaded, cluster.Running} {
+			(&seat{f.dir, b.self}).SetState(state)
+			time.Sleep(time.Second)
+			if !is() {
+				t.Errorf("%v: a takes b for new", state)
+			}
+		}
+		b.m.Drain()
+		time.Sleep(time.Second)
+		b.m.Resume()
+		f.ready("b")
+		time.Sleep(time.Second)
+		if is() { // it has given away all that it had
+			t.Error("a does not take b for new after it has drained")
+		}
+	})
+}
