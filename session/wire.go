@@ -18,7 +18,7 @@ import (
 //	  Update      serial header version-base attrs expiry         (flag full; packed)
 //	  Ack         serial about version                            (flag dead)
 //	  Refused     serial about reason header expiry
-//	  Ask         tag
+//	  Ask         tag members                                     (the members in version 2, if there are any: gone)
 //	  Answer      tag header expiry members
 //	  Take        tag cookie claim over about
 //	  Grant       tag header attrs expiry                         (packed)
@@ -87,8 +87,8 @@ const (
 	rawID = 0
 )
 
-// looseVersion is the first wire version that has [owner.Header.Loose], and packed
-// attributes.
+// looseVersion is the first wire version that has [owner.Header.Loose], packed
+// attributes, and [owner.Message.Gone].
 const looseVersion = 2
 
 // A format is how messages to one member are written.
@@ -146,6 +146,9 @@ func (f format) append(dst []byte, id string, m *owner.Message) []byte {
 		dst = appendExpiry(appendHeader(dst, h), m.Expiry)
 	case owner.Ask:
 		dst = appendTag(dst, m.Tag)
+		if len(m.Gone) > 0 && f.version >= looseVersion {
+			dst = appendMembers(dst, m.Gone)
+		}
 	case owner.Answer:
 		dst = appendExpiry(appendHeader(appendTag(dst, m.Tag), h), m.Expiry)
 		dst = appendMembers(dst, m.Connected)

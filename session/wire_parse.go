@@ -58,6 +58,9 @@ func (d *decoder) message(m *owner.Message) string {
 		m.Header, m.Expiry = d.header(), d.expiry()
 	case owner.Ask:
 		m.Tag = d.tag()
+		if len(d.b) > 0 && d.version >= looseVersion {
+			m.Gone = d.members()
+		}
 	case owner.Answer:
 		m.Tag, m.Header, m.Expiry, m.Connected = d.tag(), d.header(), d.expiry(), d.members()
 	case owner.Take:

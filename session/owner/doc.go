@@ -96,6 +96,10 @@
 //   - R6: a No disowns the session only if the one who said it does not claim
 //     the session in the round of questions that follows. When it said No, a
 //     Grant to it may have been on its way; it answers the round after that.
+//   - R6 (40): whoever asks names the primaries that are proven gone, and is
+//     answered once all that those have sent was read. Without this a primary
+//     that moves its copy and goes at once leaves a record on its way to the new
+//     copy which outranks whatever the old copy does after it has promoted.
 //   - R6: Not-Executed is not said within a promise of losing the connection
 //     to the primary: until then it may turn out that it is gone, and only
 //     this member knows yet.

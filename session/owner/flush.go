@@ -378,6 +378,7 @@ func (s *step) peerDown(x Member) {
 	m := s.m
 	s.restless = true
 	s.unburied(x)
+	s.read(x, Tag{})
 	var search *Op
 	for o := m.ops; o != nil; {
 		next := o.next

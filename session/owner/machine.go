@@ -67,6 +67,7 @@ const (
 	burying          // acknowledgements of the tombstone (R1, R15)
 	yielding         // a Take from outside: the end of a promise (R7)
 	probing          // a Take from outside: the old primary's own word (R7)
+	reading          // an Ask from outside: the rest of what members that are gone have sent (40)
 	deferred         // an Ask from outside: the end of a Take (10)
 	postponed        // a Compare from outside: the end of a search, and the acknowledgements
 )

@@ -20,8 +20,9 @@ const (
 	// not taken; Header is the refuser's own, complete.
 	Refused
 
-	// Ask (Tag, Now): what do you hold, and whom are you connected with?
-	// Answered after a Take of the receiver's own, unless Now.
+	// Ask (Tag, Now, Gone): what do you hold, and whom are you connected with?
+	// Answered, unless Now, after a Take of the receiver's own (10), and once it
+	// has read all that those have sent it which are Gone (40).
 	Ask
 
 	// Answer (Tag, Now, Header, Connected): Header is complete.
@@ -131,4 +132,5 @@ type Message struct {
 	Expiry  Expiry
 
 	Connected []Member
+	Gone      []Member // Ask: who is proven gone, of those who may have been the primary
 }

@@ -22,6 +22,7 @@ type search struct {
 	others  []Member // who holds something, best or not
 	reach   []Member // with whom those are connected
 	waiting []Member // who has not answered yet
+	gone    []Member // of whose end those who were asked were told, in this round or before
 	primary Member   // whom the own record named when the round began
 	missed  bool     // somebody became unreachable during the round
 	patient bool     // a member that is unreachable was given the time of its promise to be found gone, or to be back (C5)
@@ -78,8 +79,13 @@ func (s *step) inquire(o *Op) {
 		q.holders = append(q.holders, s.self)
 	}
 	q.waiting = append(q.waiting[:0], s.env.Connected()...)
+	for _, p := range []Member{r.Primary, o.peer} {
+		if s.env.Peer(p)&Gone != 0 && !slices.Contains(q.gone, p) {
+			q.gone = append(q.gone, p)
+		}
+	}
 	for _, x := range q.waiting {
-		s.send(x, Message{Kind: Ask, Tag: Tag{o.ID, o.step}})
+		s.send(x, Message{Kind: Ask, Tag: Tag{o.ID, o.step}, Gone: q.gone})
 	}
 	if len(q.waiting) == 0 {
 		s.decide(o)
@@ -87,13 +93,44 @@ func (s *step) inquire(o *Op) {
 }
 
 // asked answers an Ask: at once, unless a Take is under way here, whose outcome
-// the answer must know (10).
+// the answer must know (10), or there is a connection with somebody who is gone.
+// What that one sent last may be all that is left of its last epoch, and would
+// outrank what becomes of the answer (40).
 func (s *step) asked(from Member, msg *Message) {
-	if msg.Now || !s.taking() {
+	o := &Op{op: op{role: asker, phase: deferred, peer: from, msg: &Message{Tag: msg.Tag}}}
+	if !msg.Now {
+		for _, p := range msg.Gone {
+			if s.connected(p) && p != from {
+				// The end of the connection comes after all that was sent on it. If
+				// p lives after all, its answer does.
+				o.phase, o.msg.Gone = reading, append(o.msg.Gone, p)
+				s.send(p, Message{Kind: Ask, Tag: msg.Tag.reading(), Now: true})
+			}
+		}
+	}
+	if msg.Now || o.phase == deferred && !s.taking() {
 		s.tell(from, msg.Tag, msg.Now)
 		return
 	}
-	s.add(&Op{op: op{role: asker, phase: deferred, peer: from, msg: &Message{Tag: msg.Tag}}})
+	s.add(o)
+}
+
+// reading is the tag of the question with which a member finds out that it has
+// read all that another had sent when it was asked itself with t. No op has it.
+func (t Tag) reading() Tag { return Tag{t.Op, t.Step | 1<<31} }
+
+// read notes that all that p had sent was read; tag is that of its answer, or zero
+// if its connection has ended.
+func (s *step) read(p Member, tag Tag) {
+	for o := s.m.ops; o != nil; o = o.next {
+		if o.phase != reading || tag != (Tag{}) && o.msg.Tag.reading() != tag {
+			continue
+		}
+		o.msg.Gone = slices.DeleteFunc(o.msg.Gone, func(x Member) bool { return x == p })
+		if len(o.msg.Gone) == 0 {
+			o.phase = deferred
+		}
+	}
 }
 
 func (s *step) tell(to Member, tag Tag, now bool) {
@@ -102,6 +139,7 @@ func (s *step) tell(to Member, tag Tag, now bool) {
 
 func (s *step) answer(from Member, msg *Message) {
 	if msg.Now {
+		s.read(from, msg.Tag)
 		s.probed(from, msg)
 		return
 	}
@@ -161,6 +199,11 @@ func (s *step) decide(o *Op) {
 		o.flagged, o.cookie = true, b.Epoch
 	}
 	p := b.Primary
+	if s.env.Peer(p)&Gone != 0 && slices.Contains(q.reach, p) && !slices.Contains(q.gone, p) {
+		q.gone = append(q.gone, p)
+		s.inquire(o) // somebody may not have read all that p has sent (40)
+		return
+	}
 	if o.role == recovery && r.Held() && s.env.Peer(r.Primary)&Gone != 0 && b.Epoch != r.Epoch && s.connected(p) {
 		s.introduce(p) // the session has a primary, which says what is to become of the copy here
 		s.end(o, Result{Outcome: NotExecuted, Elsewhere: p})

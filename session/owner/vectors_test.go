@@ -843,6 +843,51 @@ func TestVectors(t *testing.T) {
 			s.replies(w, Lost)
 		},
 	}, {
+		name: "40: who is asked reads first what the gone primary has sent", members: 3,
+		run: func(s *script) {
+			s.keep = func(n int) int { return n }
+			s.hold("A", "C")
+			s.nodes[0].step(Event{Kind: Relocate, Peer: s.nodes[1].self})
+			s.settle()
+			s.kill("A")
+			w := s.do(write, "B", s.c1)
+			s.waits(w) // C is still to read that it has the copy
+			s.release("A", "C")
+			s.settle()
+			s.served(w, "B!C!3C", w)
+			if len(s.conflicts) != 0 {
+				s.t.Errorf("%d conflicts: %s", len(s.conflicts), s.state())
+			}
+			s.lineage()
+		},
+	}, {
+		name: "40: the same for who has to fetch the session", members: 4,
+		run: func(s *script) {
+			s.keep = func(n int) int { return n }
+			s.hold("A", "C")
+			s.nodes[0].step(Event{Kind: Relocate, Peer: s.nodes[1].self})
+			s.settle()
+			s.kill("A")
+			w := s.do(write, "D", s.c1)
+			s.waits(w)
+			s.release("A", "C")
+			s.settle()
+			s.served(w, "D!C!3C", w)
+			s.lineage()
+		},
+	}, {
+		name: "40: who is said to be gone, and lives, answers for itself", members: 3,
+		run: func(s *script) {
+			s.part("A B")
+			s.nodes[1].gone[s.nodes[0].self] = true // B is refused, C is not
+			s.hold("A", "C")
+			w := s.do(write, "B", s.c1)
+			s.waits(w)
+			s.release("A", "C")
+			s.settle()
+			s.replies(w, Served)
+		},
+	}, {
 		name: "30: a Grant is lost, the giver waits for its promise", members: 2,
 		run: func(s *script) {
 			s.hold("A", "B")
