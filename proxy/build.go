@@ -16,9 +16,10 @@ import (
 // An lb is a worker that requests can be sent to, ready to be used: one of type
 // lb, or a single server, which is then its only member.
 type lb struct {
-	name     string
-	typ      worker.Type
-	balancer *balance.Balancer
+	name      string
+	typ       worker.Type
+	balancer  *balance.Balancer
+	balancing balance.Config // what the file makes of balancer
 
 	sticky        bool // sessions are looked for
 	cookie, param string
@@ -141,19 +142,20 @@ func (b *builder) buildLB(from *worker.LB) error {
 	where := func(err error) error {
 		return fmt.Errorf("%s:%d: worker.%s: %w", b.t.file.Name, from.Line, from.Name, err)
 	}
-	balancer, err := balance.New(balance.Config{
+	cfg := balance.Config{
 		Method:              balance.Method(from.Method), // the same numbers
 		StickyForce:         from.StickyForce,
 		RecoverTime:         from.RecoverTime,
 		ErrorEscalationTime: from.ErrorEscalationTime,
 		MaxReplyTimeouts:    from.MaxReplyTimeouts,
 		Maintain:            b.t.file.Maintain,
-	})
+	}
+	balancer, err := balance.New(cfg)
 	if err != nil {
 		return where(err)
 	}
 	l := &lb{
-		name: from.Name, typ: worker.TypeLB, balancer: balancer,
+		name: from.Name, typ: worker.TypeLB, balancer: balancer, balancing: cfg,
 		sticky: from.Sticky, cookie: from.SessionCookie, param: from.SessionParam(),
 		setCookie: from.SetSessionCookie, cookiePath: from.SessionCookiePath,
 		rounds: from.Retries, interval: from.RetryInterval, budget: newBudget(b.retryBudget),
@@ -190,11 +192,12 @@ func (b *builder) buildLB(from *worker.LB) error {
 // buildSingle makes a listed worker that is no lb. It is tried by every request,
 // however it fared (mod_jk.md 3.9), since its balancer has nobody else.
 func (b *builder) buildSingle(w *worker.Member) error {
-	balancer, err := balance.New(balance.Config{Maintain: b.t.file.Maintain})
+	cfg := balance.Config{Maintain: b.t.file.Maintain}
+	balancer, err := balance.New(cfg)
 	if err != nil {
 		return err
 	}
-	l := &lb{name: w.Name, typ: w.Type, balancer: balancer, rounds: 1, budget: newBudget(b.retryBudget)}
+	l := &lb{name: w.Name, typ: w.Type, balancer: balancer, balancing: cfg, rounds: 1, budget: newBudget(b.retryBudget)}
 	b.t.workers = append(b.t.workers, l)
 	return b.addFromFile(l, w)
 }
@@ -209,7 +212,9 @@ func (b *builder) addFromFile(l *lb, w *worker.Member) error {
 		l.members = map[string]*worker.Member{}
 	}
 	l.members[w.Name] = w
-	if err := l.balancer.Add(balanceMember(w, m)); err != nil {
+	add := balanceMember(w, m)
+	l.balancing.Members = append(l.balancing.Members, add)
+	if err := l.balancer.Add(add); err != nil {
 		return fmt.Errorf("%s:%d: worker.%s: %w", b.t.file.Name, w.Line, w.Name, err)
 	}
 	return nil

@@ -6,8 +6,8 @@ import (
 )
 
 // A table is what the two files amount to: the workers, and which request goes to
-// which. Nobody writes to it once it is Proxy.table. A request loads it once and
-// keeps to it.
+// which. Nobody writes to it once it is Proxy.table; a reload puts another one in its
+// place. A request loads it once and keeps to it.
 type table struct {
 	file       *worker.File
 	workers    []*lb                     // that requests can go to, in the order of worker.list
@@ -18,16 +18,20 @@ type table struct {
 	sessions   []string                  // names under which a session may stand in a query, in lower case
 }
 
-// A builder makes a table.
+// A builder makes a table. What has not changed it takes over from the one before.
 type builder struct {
 	*Proxy
 	t    *table
 	made map[string]*member // of t, by name
+	old  map[string]*member // of the table before, by name
 }
 
 // newBuilder returns a builder of the table for two files.
 func (p *Proxy) newBuilder(file *worker.File, uris *urimap.Map) *builder {
-	return &builder{Proxy: p, made: map[string]*member{}, t: &table{file: file, uris: uris, sessions: sessionNames(file)}}
+	return &builder{
+		Proxy: p, t: &table{file: file, uris: uris, sessions: sessionNames(file)},
+		made: map[string]*member{}, old: map[string]*member{},
+	}
 }
 
 // worker returns the worker of a name that requests can be sent to, or nil.
@@ -41,16 +45,22 @@ func (t *table) worker(name string) *lb {
 }
 
 // member returns the member for w: one that is made already for another worker, or
-// a new one.
+// that of the table before if it is the same, or a new one.
 func (b *builder) member(w *worker.Member) (*member, error) {
 	if m := b.made[w.Name]; m != nil {
 		return m, nil
+	}
+	old := b.old[w.Name]
+	if old != nil && sameServer(old.settings, w) {
+		b.made[w.Name] = old
+		return old, nil
 	}
 	m, err := b.newMember(w)
 	if err != nil {
 		return nil, err
 	}
 	m.fromFile = true
+	m.succeed(old)
 	b.made[w.Name] = m
 	return m, nil
 }

@@ -44,6 +44,7 @@ func main() {
 type env struct {
 	signalled      func()           // called once a first signal has been seen: a second one ends the process at once
 	reopen         <-chan os.Signal // asks for logs to be opened anew; nil: nobody asks
+	reload         <-chan os.Signal // asks for the files to be read again; likewise
 	args           []string
 	getenv         func(string) string
 	stdout, stderr io.Writer

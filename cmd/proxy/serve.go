@@ -34,6 +34,7 @@ func (s *server) serve(ctx context.Context, e env) error {
 		wg.Go(func() { follow(following, s.cluster, s.proxy) })
 	}
 	wg.Go(func() { s.reopen(following, e.reopen) })
+	wg.Go(func() { s.reload(following, e) })
 
 	var err error
 	select {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -34,6 +36,8 @@ type server struct {
 	cfg       serveConfig
 	log       zerolog.Logger
 	proxy     *proxy.Proxy
+	file      *worker.File   // that it serves by; of the goroutine that reloads
+	mapStamp  stamp          // of the rules when they were read
 	access    *accesslog.Log // nil without one
 	front     *frontend.Server
 	cluster   *cluster.Cluster // nil without gossip
@@ -58,6 +62,7 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	}
 	s.log = zerolog.New(zerolog.SyncWriter(e.stderr)).Level(level).With().Timestamp().Logger()
 
+	s.mapStamp = stampOf(cfg.URIMap) // before: what changes meanwhile is read again
 	file, rules, err := s.readFiles(e)
 	if err != nil {
 		return nil, err
@@ -87,6 +92,7 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	if s.proxy, err = proxy.New(pcfg); err != nil {
 		return nil, err
 	}
+	s.file = file
 	s.closers = append(s.closers, func() error { s.proxy.Close(); return nil })
 	if err := s.listen(ctx); err != nil {
 		return nil, err
@@ -117,11 +123,12 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	return s, nil
 }
 
-// readFiles reads what says who serves what, and logs every warning.
+// readFiles reads what says who serves what, and logs every warning. With an error
+// it returns those that could be read, which have the problems.
 func (s *server) readFiles(e env) (*worker.File, *urimap.Map, error) {
 	file, err := readWorkers(s.cfg.Workers, variables(e.getenv))
 	if err != nil {
-		return nil, nil, err
+		return file, nil, err
 	}
 	s.warn(file.Problems)
 	if name := s.cfg.Newcomers; name != "" && !slices.ContainsFunc(file.LBs, func(lb *worker.LB) bool { return lb.Name == name }) {
@@ -129,7 +136,7 @@ func (s *server) readFiles(e env) (*worker.File, *urimap.Map, error) {
 	}
 	rules, err := s.cfg.read(file, variables(e.getenv))
 	if err != nil || rules == nil {
-		return file, nil, err
+		return file, rules, err
 	}
 	s.warn(rules.Problems)
 	return file, rules, nil
@@ -284,6 +291,10 @@ func guardProfiles(next http.Handler, token admin.Token) http.Handler {
 
 // run is the command serve.
 func (cfg *serveConfig) run(ctx context.Context, e env) error {
+	asked := make(chan os.Signal, 1)
+	notifyReload(asked)
+	defer signal.Stop(asked)
+	e.reload = asked
 	s, err := newServer(ctx, *cfg, e)
 	if err != nil {
 		return err

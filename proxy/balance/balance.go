@@ -66,18 +66,20 @@ type Config struct {
 
 // A Balancer hands out members to requests. It is safe for concurrent use.
 type Balancer struct {
+	mu sync.Mutex // guards what follows and all members; held for O(members), never across I/O
+
 	maintain         time.Duration
 	slowStart        time.Duration
 	fastFail, compat bool
 
-	mu         sync.Mutex // guards what follows and all members; held for O(members), never across I/O
-	members    []*member  // in the order they were added
+	members    []*member // in the order they were added
 	byRoute    map[string]*member
 	slots      []bool // which slots are taken
 	next       int    // index in members where the next choice by value begins
 	multiple   uint64 // of all lbfactors: what a member's mult is a share of
 	maintained time.Time
 	tuning     Tuning
+	asked      Tuning // as configured last; what differs was changed since
 
 	busy, maxBusy int       // leases
 	resetAt       time.Time // since when maxBusy is the most
@@ -109,6 +111,7 @@ func New(cfg Config) (*Balancer, error) {
 		multiple:   1,
 		maintained: now,
 		tuning:     tuning,
+		asked:      tuning,
 		resetAt:    now,
 	}
 	for _, m := range cfg.Members {

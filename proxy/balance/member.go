@@ -131,9 +131,10 @@ type Member struct {
 // member is the running side of a [Member]. Its balancer's mu guards it.
 type member struct {
 	Member
-	slot int    // stable index, free for others once the member is removed
-	mult uint64 // lb_mult
-	life uint32 // raised when the past is forgotten: earlier leases change no state
+	asked Member // as configured last; what differs was changed since
+	slot  int    // stable index, free for others once the member is removed
+	mult  uint64 // lb_mult
+	life  uint32 // raised when the past is forgotten: earlier leases change no state
 
 	state   State
 	lbValue uint64 // lb_value

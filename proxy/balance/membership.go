@@ -30,6 +30,14 @@ func (b *Balancer) Add(m Member) error {
 	case len(b.members) == MaxMembers:
 		return fmt.Errorf("balance: member %q is one more than %d", m.Route, MaxMembers)
 	}
+	added := b.insert(m)
+	b.weigh()
+	b.catchUp(added)
+	return nil
+}
+
+// insert adds a member behind all others. b.mu must be held.
+func (b *Balancer) insert(m Member) *member {
 	slot := slices.Index(b.slots, false)
 	if slot < 0 {
 		slot = len(b.slots)
@@ -39,14 +47,12 @@ func (b *Balancer) Add(m Member) error {
 	if m.Name == "" {
 		m.Name = m.Route
 	}
-	added := &member{Member: m, slot: slot, resetAt: time.Now(), seed: mix(hash(fnvOffset, []byte(m.Name)))}
+	added := &member{Member: m, asked: m, slot: slot, resetAt: time.Now(), seed: mix(hash(fnvOffset, []byte(m.Name)))}
 	added.derive()
 	added.warm(b, time.Now())
 	b.members = append(b.members, added)
 	b.byRoute[m.Route] = added
-	b.weigh()
-	b.catchUp(added)
-	return nil
+	return added
 }
 
 func twoRoutes(route string) error { return fmt.Errorf("balance: two members have route %q", route) }

@@ -149,14 +149,15 @@ type Endpoint struct {
 
 	queue queue
 
-	mu     sync.Mutex // guards what follows; held for a few instructions, in sweep and drop for O(kept)
-	kept   []*Conn    // least recently used first
-	used   []*Conn    // in no order; a request or a probe has each
-	open   int        // connections that exist
-	closed bool
-	timer  *time.Timer // runs sweep while connections are kept; nil before the first
-	armed  bool        // timer will fire
-	sweeps sync.WaitGroup
+	mu      sync.Mutex // guards what follows; held for a few instructions, in sweep and drop for O(kept)
+	kept    []*Conn    // least recently used first
+	used    []*Conn    // in no order; a request or a probe has each
+	open    int        // connections that exist
+	closed  bool
+	retired bool        // nothing is kept any more
+	timer   *time.Timer // runs sweep while connections are kept; nil before the first
+	armed   bool        // timer will fire
+	sweeps  sync.WaitGroup
 
 	counts counts
 }
@@ -266,6 +267,18 @@ func (e *Endpoint) Stats() Stats {
 		Probes: e.counts.probes.Load(), ProbeFailures: e.counts.probeFailures.Load(),
 		Queued: e.counts.queued.Load(), Busy: e.counts.busy.Load(),
 	}
+}
+
+// Retire is for an endpoint in whose place is another one: it keeps no connection any
+// more, and those that it has are closed. Requests that have it still are served as
+// before. Nothing is left of it once they have ended, so Close need not be called.
+func (e *Endpoint) Retire() {
+	e.mu.Lock()
+	e.retired = true
+	e.disarm()
+	e.mu.Unlock()
+	e.CloseKept()
+	e.sweeps.Wait()
 }
 
 // Close closes the kept connections, dismisses who waits, and returns when the endpoint's timer has

@@ -736,6 +736,35 @@ func TestClose(t *testing.T) {
 	})
 }
 
+// TestRetire: whoever has a retired endpoint is served, and nothing is left of it.
+func TestRetire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		serve(t, b.ln, nil)
+		e := b.endpoint(t, Config{})
+		succeed(t, e)
+		c, f := e.Send(t.Context(), []byte(getRequest), Wait{})
+		if f != nil {
+			t.Fatal(f)
+		}
+		e.Retire()
+		var rep http1.Reply
+		if f := c.ReadReply(&rep, http1.MethodGet); f != nil {
+			t.Errorf("a request in flight at Retire: %v", f)
+		}
+		if err := rep.Body.Discard(2); err != nil {
+			t.Error(err)
+		}
+		c.Done(&rep)
+		for range 2 {
+			succeed(t, e) // it had e before, and was slow
+			if s := e.Stats(); s.Open != 0 || s.Kept != 0 {
+				t.Errorf("after Retire: %+v, want no connection", s)
+			}
+		}
+	})
+}
+
 func TestUnknownHost(t *testing.T) {
 	e := newEndpoint(t, Config{Address: "member:80", Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.DNSError{Err: "no such host", Name: "member", IsNotFound: true}

@@ -22,7 +22,7 @@ func (e *Endpoint) keep(c *Conn) bool {
 	defer e.mu.Unlock()
 	e.unuse(c)
 	// From here on nobody interrupts c. That it was too late is no excuse.
-	if e.closed || len(e.kept) >= e.maxIdle || c.wire.Interrupted() {
+	if e.closed || e.retired || len(e.kept) >= e.maxIdle || c.wire.Interrupted() {
 		return false
 	}
 	e.kept = append(e.kept, c)
@@ -187,7 +187,7 @@ func (e *Endpoint) sweep() {
 
 	e.mu.Lock()
 	e.armed = false
-	closed := e.closed
+	closed := e.closed || e.retired
 	if !closed {
 		e.kept = slices.Insert(e.kept, 0, good...)
 		if len(e.kept) > 0 {
