@@ -36,6 +36,7 @@ const (
 	DefaultQueueLimit = 65_536 // sessions; some hundred bytes each
 
 	DefaultExclusiveWait = 10 * time.Second
+	DefaultWarnBytes     = 64 << 10 // SESS-7
 	DefaultMaxSessions   = 1_000_000
 	DefaultMaxTombstones = 100_000 // half a kilobyte each
 
@@ -200,6 +201,11 @@ type Config struct {
 	// If zero, it is 12 MiB; at most that.
 	MaxBytes int
 
+	// WarnBytes is from what size on a session is logged as large: it costs memory
+	// twice, and time whenever it gets a new copy (SESS-7). Each is logged once by
+	// its primary, at most one a second. If zero, it is 64 KiB; never if negative.
+	WarnBytes int
+
 	// MaxSessions bounds the sessions of which this member is the primary:
 	// beyond it no new one is made ([ErrTooManySessions]). Those that exist go
 	// on, also those that it takes over from others, and it takes twice as many
@@ -318,6 +324,9 @@ func (c Config) withDefaults() (Config, error) {
 		c.Secondaries = MaxSecondaries
 	}
 	set(&c.MaxBytes, DefaultMaxBytes)
+	if set(&c.WarnBytes, DefaultWarnBytes); c.WarnBytes < 0 {
+		c.WarnBytes = math.MaxInt
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}

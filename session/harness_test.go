@@ -198,6 +198,7 @@ func (f *farm) start(name string) *node {
 	}
 	f.dir.join(n.self)
 	cfg := f.cfg
+	cfg.Log = zerolog.New(f.t.Output()).With().Str("at", name).Logger()
 	if f.own != nil {
 		f.own(name, &cfg)
 	}
@@ -205,7 +206,6 @@ func (f *farm) start(name string) *node {
 	cfg.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return n.host.Dial(ctx, "tcp", addr) }
 	cfg.Now = func() time.Time { return time.Now().Add(f.skew[name]) }
 	cfg.Keys = [][]byte{bytes.Repeat([]byte{9}, 32)}
-	cfg.Log = zerolog.New(f.t.Output()).With().Str("at", name).Logger()
 	if n.m, err = New(cfg); err != nil {
 		f.t.Fatal(err)
 	}

@@ -133,6 +133,49 @@ func (m *Manager) account(e *entry, r *owner.Record, now role) {
 	c.bytes[e.role].Add(-int64(e.size))
 	c.bytes[now].Add(int64(size))
 	e.size, e.version = size, r.Version
+	if size >= m.warnBytes && now == primary && !e.large {
+		e.large = true
+		m.warnLarge(e.id, size, r.Attrs)
+	}
+}
+
+// large says how many sessions are large, and not too often.
+type large struct {
+	mu      sync.Mutex // guards what follows; a leaf
+	next    time.Time  // when the next one may be logged
+	skipped int        // since the last one that was
+}
+
+// largePause is the time between two lines of the log about large sessions.
+const largePause = time.Second
+
+// due counts a large session, and reports whether it is to be logged, and how many
+// were not.
+func (l *large) due() (yes bool, others int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); now.After(l.next) {
+		l.next, others, l.skipped = now.Add(largePause), l.skipped, 0
+		return true, others
+	}
+	l.skipped++
+	return false, 0
+}
+
+// warnLarge logs that a session has become large (SESS-7): so many bytes, most of
+// them in one attribute perhaps.
+func (m *Manager) warnLarge(id string, size int, attrs owner.Attrs) {
+	yes, others := m.large.due()
+	if !yes {
+		return
+	}
+	most := owner.Attr{}
+	for _, a := range attrs {
+		if len(a.Value) > len(most.Value) {
+			most = a
+		}
+	}
+	m.log.Warn().Str("session", HashID(id)).Int("bytes", size).Str("key", most.Key).Int("key_bytes", len(most.Value)).Int("others", others).Msg("session is large")
 }
 
 // saysWrong reports whether the proxies have to be told something else than they

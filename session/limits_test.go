@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/understudy-lb/understudy/cluster"
 )
 
@@ -258,6 +260,52 @@ func TestUnlimitedTombstonesAreForgotten(t *testing.T) { // H32
 		defer m.graves.mu.Unlock()
 		if got := len(m.graves.ids); got != 0 {
 			t.Errorf("%d ids of ended sessions are kept for ever", got)
+		}
+	})
+}
+
+// A session over 64 KiB is logged once, by its primary, whatever becomes of it, and
+// of many at once only one a second (SESS-7).
+func TestLargeSessionsAreLogged(t *testing.T) {
+	var lines bytes.Buffer
+	own := func(name string, cfg *Config) {
+		if name == "a" {
+			cfg.Log = zerolog.New(zerolog.SyncWriter(&lines))
+		}
+	}
+	bubbleOf(t, Config{Placement: Ring}, own, "ab", func(t *testing.T, f *farm) {
+		count := func() int {
+			synctest.Wait()
+			return strings.Count(lines.String(), "session is large")
+		}
+		big, small := NewKey[[]byte]("big"), NewKey[[]byte]("small")
+		set := func(b *browser, n int) {
+			b.with(f.nodes["a"], func(s *Session) {
+				must(t, big.Set(s, make([]byte, n)))
+				must(t, small.Set(s, make([]byte, 5000)))
+			})
+		}
+		first := &browser{t: t}
+		set(first, 60_000)
+		if n := count(); n != 0 {
+			t.Errorf("%d lines about a session of 65,000 bytes, want none", n)
+		}
+		for _, n := range []int{61_000, 100, 70_000} {
+			set(first, n)
+		}
+		if got := lines.String(); count() != 1 || !strings.Contains(got, `"key":"big","key_bytes":61003,"others":0`) || strings.Contains(got, first.value) {
+			t.Errorf("logged: %s", got)
+		}
+		for range 5 {
+			set(&browser{t: t}, 100_000)
+		}
+		if n := count(); n != 1 {
+			t.Errorf("%d lines within one second, want one", n)
+		}
+		time.Sleep(2 * time.Second)
+		set(&browser{t: t}, 100_000)
+		if n := count(); n != 2 || !strings.Contains(lines.String(), `"others":5`) {
+			t.Errorf("%d lines after a second, want two: %s", n, &lines)
 		}
 	})
 }

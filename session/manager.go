@@ -50,6 +50,7 @@ type Manager struct {
 	secondaries    int // of each session
 	buffer         int
 	maxBytes       int
+	warnBytes      int
 	limits         limits
 	firstIdle      time.Duration
 	rollback       bool // on a panic
@@ -78,6 +79,7 @@ type Manager struct {
 	restorer  *restorer
 	events    *events
 	graves    graves
+	large     large
 	saidFull  atomic.Bool // the proxies were told that this member is full
 	births    sync.Mutex  // held while a session is made, so that no more are made than may be; before entry.mu
 	reborn    reborn
@@ -129,7 +131,7 @@ func New(cfg Config) (*Manager, error) {
 		self: ownerMember(self), cluster: cfg.Cluster, codec: values, cookies: cfg.Codec, finder: finder,
 		param: cfg.Param, trustForwarded: cfg.TrustForwarded,
 		rewriting: cfg.URLRewriting, idleTimeout: cfg.IdleTimeout, lifetime: cfg.Lifetime, sweepInterval: cfg.SweepInterval, joinTimeout: cfg.JoinTimeout,
-		placement: cfg.Placement, secondaries: cfg.Secondaries, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, now: cfg.Now, log: cfg.Log,
+		placement: cfg.Placement, secondaries: cfg.Secondaries, buffer: cfg.Buffer, maxBytes: cfg.MaxBytes, warnBytes: cfg.WarnBytes, now: cfg.Now, log: cfg.Log,
 		template: http.Cookie{
 			Name: cfg.Cookie, Path: cfg.Path, Domain: cfg.Domain, HttpOnly: true, Secure: cfg.Secure,
 			SameSite: cfg.SameSite, Partitioned: cfg.Partitioned,

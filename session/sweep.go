@@ -61,7 +61,7 @@ func (m *Manager) forget(e *entry) {
 	}
 	m.account(e, &owner.Record{}, nothing)
 	e.machine, e.role, e.buried = m.table.blank, nothing, 0
-	e.epoch, e.copies, e.astray, e.moving = owner.Epoch{}, nil, false, false
+	e.epoch, e.copies, e.astray, e.moving, e.large = owner.Epoch{}, nil, false, false, false
 	e.next = 0
 	m.weigh(e)
 }

@@ -23,6 +23,7 @@ type entry struct {
 	astray  bool           // primary: a copy is lost and nobody could take its place; secondary: this member is to take over
 	moving  bool           // the copy is on its way from one member to a better one
 	lacking bool           // counted in counters.lacking
+	large   bool           // it was logged, or counted among those that were not
 	under   uint32         // bytes that the restorer has under way for it; 0 for nothing
 	round   uint32         // of the restorer, when that began
 	era     uint64         // Manager.era when the pair changed last

@@ -46,7 +46,9 @@ import (
 //	expiry    1B: idle 1, access 2, end 4; then those as zigzag u
 //
 // u is an unsigned varint in its shortest form, at most as long as its field;
-// fixed numbers are big endian. Booleans and counts have one spelling each, so
+// fixed numbers are big endian. Versions, the counter of a header and times are
+// bounded so that to go on from them is no overflow, and a header has at most
+// [owner.MaxCopies] copies, each once. Booleans and counts have one spelling each, so
 // a message that is not packed has one encoding.
 //
 // What later programs may do: what follows the known fields is skipped, so a
@@ -82,6 +84,14 @@ const (
 
 	// maxMembers bounds the members in one message; a cluster has no more.
 	maxMembers = 1024
+
+	// maxCounter and maxVersion bound what counts changes of a pair and of a session:
+	// no session lives to see so many, and to count on from there is no overflow.
+	maxCounter = 1 << 31
+	maxVersion = 1 << 62
+
+	// maxTime bounds times, in milliseconds, so that sums of them are in range.
+	maxTime = 1 << 52
 
 	// rawID is the length byte of an id that travels as its idBytes raw bytes.
 	rawID = 0

@@ -31,6 +31,9 @@ func FuzzDecodeWire(f *testing.F) {
 			}
 			return
 		}
+		if h := &m.Header; h.Start > h.Version || m.Base > h.Version || h.Version > maxVersion || m.Full && h.Epoch.N > maxCounter || len(h.Copies) > owner.MaxCopies || twice(h.Copies) {
+			t.Errorf("%x: %+v", frame, m)
+		}
 		got := appendMessage(nil, id, &m)
 		if frame[0]&flagPacked != 0 && m.Kind != owner.Ack { // it can be compressed in many ways
 			if _, again, err := parseMessage(got, peer.MaxVersion); err != nil || !reflect.DeepEqual(again, m) {

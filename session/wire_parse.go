@@ -52,17 +52,17 @@ func (d *decoder) message(m *owner.Message) string {
 		d.update(m, first)
 	case owner.Ack:
 		m.Serial, m.About = d.u32(), d.epoch()
-		m.Header.Version, m.Header.Dead = d.u64(), first&flagDead != 0
+		m.Header.Version, m.Header.Dead = d.ordinal(), first&flagDead != 0
 	case owner.Refused:
 		m.Serial, m.About, m.Reason = d.u32(), d.epoch(), d.reason()
 		m.Header, m.Expiry = d.header(), d.expiry()
 	case owner.Ask:
 		m.Tag = d.tag()
 		if len(d.b) > 0 && d.version >= looseVersion {
-			m.Gone = d.members()
+			m.Gone = d.members(maxMembers)
 		}
 	case owner.Answer:
-		m.Tag, m.Header, m.Expiry, m.Connected = d.tag(), d.header(), d.expiry(), d.members()
+		m.Tag, m.Header, m.Expiry, m.Connected = d.tag(), d.header(), d.expiry(), d.members(maxMembers)
 	case owner.Take:
 		m.Tag, m.Cookie = d.tag(), d.epoch()
 		if m.Claim = owner.Claim(d.u8()); m.Claim > owner.Disowned {
@@ -105,12 +105,12 @@ func (d *decoder) update(m *owner.Message, first byte) {
 		if m.Header = d.header(); !m.Header.Held() {
 			d.fail("update without a header")
 		}
-		m.Base = m.Header.Version - d.u64()
+		m.Base = d.before(m.Header.Version)
 		m.Attrs = d.snapshot(first)
 	} else {
-		m.Header.Epoch, m.Header.Version = d.epoch(), d.u64()
-		m.Header.Start = m.Header.Version - d.u64()
-		m.Base = m.Header.Version - d.u64()
+		m.Header.Epoch, m.Header.Version = d.epoch(), d.ordinal()
+		m.Header.Start = d.before(m.Header.Version)
+		m.Base = d.before(m.Header.Version)
 		m.Changes = d.changes()
 	}
 	m.Expiry = d.expiry()
@@ -160,13 +160,18 @@ func (d *decoder) u32() uint32 {
 	return uint32(v)
 }
 
-// signed takes a zigzag varint that is not zero: a zero has its own spelling.
+// signed takes a time, a zigzag varint that is not zero: a zero has its own spelling.
 func (d *decoder) signed() int64 {
 	u := d.u64()
 	if u == 0 {
 		d.fail("zero")
 	}
-	return int64(u>>1) ^ -int64(u&1)
+	v := int64(u>>1) ^ -int64(u&1)
+	if v > maxTime || v < -maxTime {
+		d.fail("time")
+		return 0
+	}
+	return v
 }
 
 func (d *decoder) id() string {
@@ -180,6 +185,26 @@ func (d *decoder) id() string {
 		return ""
 	}
 	return string(b)
+}
+
+// ordinal takes a version, which counts.
+func (d *decoder) ordinal() uint64 {
+	v := d.u64()
+	if v > maxVersion {
+		d.fail("version")
+		return 0
+	}
+	return v
+}
+
+// before takes how far something is behind a version.
+func (d *decoder) before(version uint64) uint64 {
+	behind := d.u64()
+	if behind > version {
+		d.fail("number below zero")
+		return 0
+	}
+	return version - behind
 }
 
 func (d *decoder) tag() owner.Tag { return owner.Tag{Op: d.u64(), Step: d.u32()} }
@@ -231,9 +256,15 @@ func (d *decoder) header() (h owner.Header) {
 		return h
 	}
 	h.Dead, h.Loose = flags&headerDead != 0, flags&headerLoose != 0
-	h.Epoch, h.Version = d.epoch(), d.u64()
-	h.Start = h.Version - d.u64()
-	h.Primary, h.Copies = d.member(), d.members()
+	h.Epoch, h.Version = d.epoch(), d.ordinal()
+	h.Start = d.before(h.Version)
+	if h.Epoch.N > maxCounter {
+		d.fail("epoch")
+	}
+	h.Primary, h.Copies = d.member(), d.members(owner.MaxCopies)
+	if twice(h.Copies) {
+		d.fail("a copy twice") // it would acknowledge once
+	}
 	if flags&headerLineage != 0 {
 		h.Lineage = d.lineage()
 	}
@@ -276,12 +307,23 @@ func (d *decoder) member() owner.Member {
 	return p
 }
 
-func (d *decoder) members() []owner.Member {
+// twice reports whether somebody is there twice.
+func twice(ps []owner.Member) bool {
+	for i := range ps {
+		if slices.Contains(ps[:i], ps[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// members takes at most so many.
+func (d *decoder) members(most uint64) []owner.Member {
 	n := d.u64()
 	if n == 0 {
 		return nil
 	}
-	if n > maxMembers || n > uint64(len(d.b)) {
+	if n > most || n > uint64(len(d.b)) {
 		d.fail("count of members")
 		return nil
 	}

@@ -226,6 +226,16 @@ func TestParseMessageRefuses(t *testing.T) {
 		{"step of 33 bits", "04" + wireIDHex + "01" + "8080808010", "number"},
 		{"epoch counter of 33 bits", "0b" + wireIDHex + "00" + "00" + "818080801000000001" + "00", "epoch"},
 		{"zero epoch in the long form", "0b" + wireIDHex + "00" + "00" + "010000000000", "epoch"},
+		{"epoch that cannot be raised", "08" + wireIDHex + tag + "01" + "828080800800000001" + "01" + "01" + "00" + "00" + "00", "epoch"},
+		{"version that cannot be raised", "08" + wireIDHex + tag + "01" + epochAHex + "818080808080808040" + "00" + "00" + "00", "version"},
+		{"version of an answer that cannot be raised", "02" + wireIDHex + "05" + epochAHex + "818080808080808040", "version"},
+		{"start below zero", "08" + wireIDHex + tag + "01" + epochAHex + "01" + "02" + "00" + "00", "number below zero"},
+		{"start of changes below zero", "01" + wireIDHex + "05" + epochAHex + "02" + "03" + "01" + "00" + "00", "number below zero"},
+		{"base of changes below zero", "01" + wireIDHex + "05" + epochAHex + "02" + "00" + "03" + "00" + "00", "number below zero"},
+		{"base of all below zero", "11" + wireIDHex + "05" + "01" + epochAHex + "01" + "00" + "00" + "00" + "02" + "00" + "00", "number below zero"},
+		{"65 copies", "08" + wireIDHex + tag + "01" + epochAHex + "01" + "00" + "00" + "41" + strings.Repeat("016100000001", 65), "count of members"},
+		{"a copy twice", "08" + wireIDHex + tag + "01" + epochAHex + "01" + "00" + "00" + "02" + strings.Repeat("016100000001", 2), "a copy twice"},
+		{"time beyond all clocks", "09" + wireIDHex + tag + "00" + "00" + "00" + "00" + "01" + "8280808080808010", "time"},
 		{"header flags without held", "08" + wireIDHex + tag + "02", "header flags"},
 		{"unknown header flag", "08" + wireIDHex + tag + "11", "header flags"},
 		{"held header with epoch zero", "08" + wireIDHex + tag + "01" + "00" + "01" + "00" + "00" + "00", "header"},
@@ -311,17 +321,19 @@ func drawMessage(t *rapid.T) (string, owner.Message) {
 	tag := owner.Tag{Op: rapid.Uint64().Draw(t, "op"), Step: rapid.Uint32().Draw(t, "step")}
 	switch m.Kind {
 	case owner.Update:
-		m.Serial, m.Base = rapid.Uint32().Draw(t, "serial"), rapid.Uint64().Draw(t, "base")
+		m.Serial = rapid.Uint32().Draw(t, "serial")
 		if m.Full = rapid.Bool().Draw(t, "full"); m.Full {
 			m.NewCopy = rapid.Bool().Draw(t, "new copy")
 			m.Header, m.Attrs = drawHeader(t, true), drawAttrs(t)
 		} else {
-			m.Header = owner.Header{Epoch: drawEpoch(t), Version: rapid.Uint64().Draw(t, "version"), Start: rapid.Uint64().Draw(t, "start")}
+			m.Header = owner.Header{Epoch: drawEpoch(t)}
+			m.Header.Version, m.Header.Start = drawVersions(t)
 			m.Changes = drawChanges(t)
 		}
+		m.Base = rapid.Uint64Range(0, m.Header.Version).Draw(t, "base")
 		m.Expiry = drawExpiry(t)
 	case owner.Ack:
-		m.Serial, m.About, m.Header.Version = rapid.Uint32().Draw(t, "serial"), drawEpoch(t), rapid.Uint64().Draw(t, "version")
+		m.Serial, m.About, m.Header.Version = rapid.Uint32().Draw(t, "serial"), drawEpoch(t), rapid.Uint64Range(0, maxVersion).Draw(t, "version")
 		m.Header.Dead = rapid.Bool().Draw(t, "dead")
 	case owner.Refused:
 		m.Serial, m.About, m.Header = rapid.Uint32().Draw(t, "serial"), drawEpoch(t), drawHeader(t, false)
@@ -387,9 +399,12 @@ func drawHeader(t *rapid.T, held bool) owner.Header {
 		return owner.Header{}
 	}
 	h := owner.Header{
-		Epoch:   owner.Epoch{N: rapid.Uint32Range(1, 1<<32-1).Draw(t, "N"), Reign: drawReign(t)},
-		Version: rapid.Uint64().Draw(t, "version"), Start: rapid.Uint64().Draw(t, "start"), Dead: rapid.Bool().Draw(t, "dead"),
+		Epoch: owner.Epoch{N: rapid.Uint32Range(1, maxCounter).Draw(t, "N"), Reign: drawReign(t)}, Dead: rapid.Bool().Draw(t, "dead"),
 		Primary: drawMember(t), Copies: drawMembers(t),
+	}
+	h.Version, h.Start = drawVersions(t)
+	if twice(h.Copies) {
+		h.Copies = h.Copies[:1]
 	}
 	from := uint32(0)
 	for range rapid.IntRange(0, owner.MaxRuns).Draw(t, "runs") {
@@ -397,6 +412,11 @@ func drawHeader(t *rapid.T, held bool) owner.Header {
 		from += rapid.Uint32Range(1, 1<<26).Draw(t, "run")
 	}
 	return h
+}
+
+func drawVersions(t *rapid.T) (version, start uint64) {
+	version = rapid.Uint64Range(0, maxVersion).Draw(t, "version")
+	return version, rapid.Uint64Range(0, version).Draw(t, "start")
 }
 
 func drawAttrs(t *rapid.T) owner.Attrs {
@@ -427,7 +447,8 @@ func drawValue(t *rapid.T) []byte {
 }
 
 func drawExpiry(t *rapid.T) owner.Expiry {
-	return owner.Expiry{Idle: rapid.Int64().Draw(t, "idle"), Access: rapid.Int64().Draw(t, "access"), End: rapid.Int64().Draw(t, "end")}
+	draw := func(name string) int64 { return rapid.Int64Range(-maxTime, maxTime).Draw(t, name) }
+	return owner.Expiry{Idle: draw("idle"), Access: draw("access"), End: draw("end")}
 }
 
 // A count is not believed before the bytes are there.

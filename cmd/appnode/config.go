@@ -48,6 +48,7 @@ type config struct {
 	MaxSessions  int           `default:"1000000" placeholder:"N"               help:"New sessions are refused beyond so many on this node, and go to another one; -1 for no limit."`
 	MaxMemory    int64         `name:"max-session-memory" default:"0" placeholder:"BYTES" help:"What sessions and copies may take; 0 for half of GOMEMLIMIT, or no limit if that is not set; -1 for no limit."`
 	MaxBytes     int           `name:"max-session-bytes" default:"0" placeholder:"BYTES" help:"What one session may take; 0 for 12 MiB, which is also the most."`
+	WarnBytes    int           `name:"warn-session-bytes" default:"65536" placeholder:"BYTES" help:"From what size on a session is logged as large; -1 for never."`
 	MaxGraves    int           `name:"max-tombstones" default:"100000" placeholder:"N" help:"Of how many sessions that have ended this node knows so; -1 for no limit."`
 	Mode         string        `name:"replication-mode" default:"synchronous" enum:"synchronous,asynchronous,pooled,fastasyncqueue" help:"What a reply waits for: synchronous and pooled for the copies, the others for nothing: docs/replication.md."`
 	WaitForAck   bool          `default:"true" negatable:""                     help:"Let replies of the synchronous and pooled modes wait until the copies have answered; else only until the changes are sent."`

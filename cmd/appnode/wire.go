@@ -136,7 +136,7 @@ func newNode(ctx context.Context, cfg config, stderr io.Writer) (_ *node, err er
 		Domain: cfg.CookieDomain, Partitioned: cfg.Partitioned,
 		SameSite:    map[string]http.SameSite{"lax": http.SameSiteLaxMode, "strict": http.SameSiteStrictMode, "none": http.SameSiteNoneMode}[cfg.SameSite],
 		IdleTimeout: cfg.IdleTimeout, Lifetime: cfg.Lifetime, AckTimeout: cfg.AckTimeout,
-		FirstIdleTimeout: cfg.FirstIdle, MaxSessions: cfg.MaxSessions, MaxMemory: cfg.MaxMemory, MaxBytes: cfg.MaxBytes, MaxTombstones: cfg.MaxGraves,
+		FirstIdleTimeout: cfg.FirstIdle, MaxSessions: cfg.MaxSessions, MaxMemory: cfg.MaxMemory, MaxBytes: cfg.MaxBytes, WarnBytes: cfg.WarnBytes, MaxTombstones: cfg.MaxGraves,
 		Mode: mode, NoAck: !cfg.WaitForAck, Pool: cfg.Pool, QueueLimit: cfg.QueueLimit, RequireReplica: cfg.NeedReplica,
 		CompressFrom: cfg.CompressFrom, WireVersion: cfg.WireVersion,
 		RestoreRate: cfg.RestoreRate, RestoreBytes: cfg.RestoreBytes, Secondaries: copies, Placement: placement, Log: n.log,
