@@ -37,7 +37,7 @@ var imports = map[string][]string{
 	"proxy/accesslog":  {},
 	"proxy/endpoint":   {"proxy/http1"},
 	"proxy":            {"cookie", "proxy/worker", "proxy/urimap", "proxy/balance", "proxy/status", "proxy/http1", "proxy/endpoint", "proxy/accesslog"},
-	"proxy/frontend":   {"proxy", "proxy/http1"},
+	"proxy/frontend":   {"keyfile", "proxy", "proxy/http1"},
 	"cmd/proxy":        {"admin", "settings", "keyfile", "cookie", "cluster", "proxy", "proxy/accesslog", "proxy/properties", "proxy/worker", "proxy/urimap", "proxy/status", "proxy/frontend"},
 	"cmd/appnode":      {"admin", "settings", "keyfile", "cookie", "cluster", "session", "session/peer"},
 	"examples/node":    {"cluster", "cookie", "keyfile", "session"},

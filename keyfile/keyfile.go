@@ -133,7 +133,8 @@ func (k Key) Hex() string { return hex.EncodeToString(k[:]) }
 
 // Derive returns the 32 bytes that stand for k where it serves purpose, by
 // HKDF with SHA-256 (RFC 5869). Keys of two purposes say nothing about each
-// other. The purposes are "gossip", "replication" and "cookie".
+// other. The purposes are "gossip", "replication", "cookie", and "tls
+// ticket" with the number of a day.
 func (k Key) Derive(purpose string) []byte {
 	out, err := hkdf.Key(sha256.New, k[:], nil, "understudy "+purpose, len(k))
 	if err != nil {

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"crypto/tls"
+	"encoding/base64"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,23 +18,26 @@ import (
 // A Client is what the pipeline knows of a client's connection beside its bytes.
 // It serves all requests of the connection, one after the other.
 type Client struct {
-	addr     netip.Addr // zero if it has none, as on a Unix socket
-	address  []byte     // its text, for logs and lists
-	proto    []byte     // http or https
-	lines    []byte     // X-Forwarded-For and -Proto of it alone
-	element  []byte     // the parameter for of Forwarded
-	trusted  bool       // it is a proxy whose word is believed
+	addr     netip.Addr           // zero if it has none, as on a Unix socket
+	address  []byte               // its text, for logs and lists
+	proto    []byte               // http or https
+	tls      *tls.ConnectionState // nil without TLS
+	cert     []byte               // the line Client-Cert (RFC 9440), if the client has shown one
+	lines    []byte               // X-Forwarded-For and -Proto of it alone
+	element  []byte               // the parameter for of Forwarded
+	trusted  bool                 // it is a proxy whose word is believed
 	stopFlag *atomic.Bool
 }
 
-// NewClient describes a connection from addr, over TLS if secure. Once stopping,
-// which may be nil, is true, each reply is the last one on its connection.
-func (p *Proxy) NewClient(addr net.Addr, secure bool, stopping *atomic.Bool) *Client {
-	return p.newClient(addr.String(), secure, stopping)
+// NewClient describes a connection from addr, with TLS unless secured is nil. Once
+// stopping, which may be nil, is true, each reply is the last one on its
+// connection.
+func (p *Proxy) NewClient(addr net.Addr, secured *tls.ConnectionState, stopping *atomic.Bool) *Client {
+	return p.newClient(addr.String(), secured, stopping)
 }
 
-func (p *Proxy) newClient(addr string, secure bool, stopping *atomic.Bool) *Client {
-	c := &Client{stopFlag: stopping, proto: []byte("http")}
+func (p *Proxy) newClient(addr string, secured *tls.ConnectionState, stopping *atomic.Bool) *Client {
+	c := &Client{tls: secured, stopFlag: stopping, proto: []byte("http")}
 	if ap, err := netip.ParseAddrPort(addr); err == nil {
 		c.addr = ap.Addr().Unmap().WithZone("")
 		c.address = c.addr.AppendTo(nil)
@@ -40,8 +45,11 @@ func (p *Proxy) newClient(addr string, secure bool, stopping *atomic.Bool) *Clie
 	} else {
 		c.address = []byte("unknown")
 	}
-	if secure {
+	if secured != nil {
 		c.proto = []byte("https")
+		if certs := secured.PeerCertificates; len(certs) > 0 {
+			c.cert = fmt.Appendf(nil, "Client-Cert: :%s:\r\n", base64.StdEncoding.EncodeToString(certs[0].Raw))
+		}
 	}
 	c.lines = fmt.Appendf(nil, "X-Forwarded-For: %s\r\nX-Forwarded-Proto: %s\r\n", c.address, c.proto)
 	c.element = fmt.Appendf(nil, "for=%s", c.address)
@@ -53,7 +61,7 @@ func (p *Proxy) newClient(addr string, secure bool, stopping *atomic.Bool) *Clie
 
 // clientOf describes the client of a request of net/http's server.
 func (p *Proxy) clientOf(r *http.Request) *Client {
-	return p.newClient(r.RemoteAddr, r.TLS != nil, nil)
+	return p.newClient(r.RemoteAddr, r.TLS, nil)
 }
 
 func (c *Client) stopping() bool { return c.stopFlag != nil && c.stopFlag.Load() }

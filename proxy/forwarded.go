@@ -292,6 +292,7 @@ func (x *exchange) writeOrigin() {
 		o.Field("X-Forwarded-Proto", proto)
 	} else {
 		o.Raw(x.from.lines)
+		o.Raw(x.from.cert) // a trusted proxy's own certificate is not its client's
 	}
 	if len(host) > 0 {
 		o.Field("X-Forwarded-Host", host)

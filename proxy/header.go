@@ -121,9 +121,11 @@ func internal(name []byte) bool { return hasPrefix(name, "understudy-") }
 
 // claim reports whether name is one more way to claim where a request came from,
 // or a field that CGI turns into the variable HTTP_PROXY (CVE-2016-5385).
-// X-Forwarded-Prefix, -Server, -Ssl and the like are what a trusted proxy may say.
+// X-Forwarded-Prefix, -Server, -Ssl and the like are what a trusted proxy may say,
+// and which certificate its client has shown (RFC 9440 section 2.4).
 func claim(name []byte, trusted bool) bool {
-	return hasPrefix(name, "x-forwarded-") && !trusted || like(name, "true-client-ip") || like(name, "proxy")
+	return (hasPrefix(name, "x-forwarded-") || like(name, "client-cert") || like(name, "client-cert-chain")) && !trusted ||
+		like(name, "true-client-ip") || like(name, "proxy")
 }
 
 // like is [http1.EqualFold], but an underscore counts as a dash: to members that

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -740,7 +741,11 @@ func serveOne(p *proxy.Proxy, ln net.Listener, secure bool) error {
 	if err := c.Await(); err != nil {
 		return err
 	}
-	return p.Serve(c, p.NewClient(nc.RemoteAddr(), secure, nil))
+	var secured *tls.ConnectionState
+	if secure {
+		secured = &tls.ConnectionState{}
+	}
+	return p.Serve(c, p.NewClient(nc.RemoteAddr(), secured, nil))
 }
 
 // Over TCP the kernel moves the bytes; all of them arrive, both ways at once, with

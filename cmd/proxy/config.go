@@ -22,7 +22,8 @@ type serveConfig struct {
 	rulesConfig
 	URIMapReload time.Duration `name:"urimap-reload" default:"60s" help:"How often to look whether the file of --urimap has changed, and to read it again then (mod_jk's JkMountFileReload); 0 for never. SIGHUP has it and the workers file read at once."`
 
-	Listen     []string `default:"127.0.0.1:8080" placeholder:"HOST:PORT"    help:"Addresses for requests; may be given several times."`
+	Listen []string `default:"127.0.0.1:8080" placeholder:"HOST:PORT"    help:"Addresses for requests without TLS; may be given several times; \"none\" for none."`
+	tlsConfig
 	Admin      string   `default:"127.0.0.1:9090" placeholder:"HOST:PORT"    help:"Address of the status page, metrics and health; \"none\" for none."`
 	Join       []string `placeholder:"HOST:PORT"                             help:"Gossip addresses of members; names are resolved again at each try."`
 	Gossip     string   `placeholder:"HOST:PORT"                             help:"Address for gossip, TCP and UDP. Only opened with this or --join; then the kernel chooses by default."`

@@ -25,7 +25,7 @@ func stampOf(path string) stamp {
 	return stamp{info.ModTime(), info.Size()}
 }
 
-// reload reads the files again until ctx is done: both when somebody asks, and the
+// reload reads the files again until ctx is done: all when somebody asks, and the
 // rules alone when their file has changed, as mod_jk does (mod_jk.md 5.7). It looks
 // at the file by a timer, not because of a request.
 func (s *server) reload(ctx context.Context, e env) {
@@ -42,6 +42,9 @@ func (s *server) reload(ctx context.Context, e env) {
 			return
 		case <-e.reload:
 			seen = stampOf(s.cfg.URIMap)
+			if s.tls != nil && !s.reloadCertificates() {
+				continue
+			}
 			s.reloadAll(e) //nolint:contextcheck // probes live as long as the proxy
 		case <-look:
 			if now := stampOf(s.cfg.URIMap); now != seen {

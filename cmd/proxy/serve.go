@@ -35,6 +35,9 @@ func (s *server) serve(ctx context.Context, e env) error {
 	}
 	wg.Go(func() { s.reopen(following, e.reopen) })
 	wg.Go(func() { s.reload(following, e) })
+	if s.tls != nil {
+		wg.Go(func() { s.watchCertificates(following) })
+	}
 
 	var err error
 	select {

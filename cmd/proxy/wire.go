@@ -40,6 +40,7 @@ type server struct {
 	mapStamp  stamp          // of the rules when they were read
 	access    *accesslog.Log // nil without one
 	front     *frontend.Server
+	tls       *frontend.TLS    // nil without TLS
 	cluster   *cluster.Cluster // nil without gossip
 	listeners []net.Listener   // for requests
 	admin     net.Listener     // nil with --admin none
@@ -67,8 +68,11 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	if err != nil {
 		return nil, err
 	}
-	cluster, codec, err := readKeys(cfg)
+	cluster, codec, err := readKeys(&cfg)
 	if err != nil {
+		return nil, err
+	}
+	if s.tls, err = cfg.loadTLS(cluster); err != nil {
 		return nil, err
 	}
 	pages, err := readErrorPages(cfg.ErrorPage)
@@ -117,7 +121,7 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Admin != noAdmin && !settings.OnLoopback(cfg.Admin) {
+	if cfg.Admin != none && !settings.OnLoopback(cfg.Admin) {
 		s.pages = guardProfiles(s.pages, token)
 	}
 	return s, nil
@@ -161,7 +165,7 @@ func (s *server) close() error {
 
 // readKeys reads the key files: the cluster's keys, and who verifies cookies.
 // The codec is nil without any key: then only the plain id.route is read.
-func readKeys(cfg serveConfig) (cluster []keyfile.Key, codec *cookie.Codec, err error) {
+func readKeys(cfg *serveConfig) (cluster []keyfile.Key, codec *cookie.Codec, err error) {
 	if cfg.ClusterKey != "" {
 		if cluster, err = keyfile.Read(cfg.ClusterKey); err != nil {
 			return nil, nil, fmt.Errorf("--cluster-key: %w", err)
@@ -173,7 +177,7 @@ func readKeys(cfg serveConfig) (cluster []keyfile.Key, codec *cookie.Codec, err 
 		if signing, err = keyfile.Read(cfg.CookieKeys); err != nil {
 			return nil, nil, fmt.Errorf("--cookie-keys: %w", err)
 		}
-	case signing == nil && allOnLoopback(cfg.Listen):
+	case signing == nil && allOnLoopback(append(cfg.plain(), cfg.TLSListen...)):
 		// Nodes on this machine without a key sign with this one too.
 		signing = []keyfile.Key{keyfile.Loopback()}
 	case signing == nil:
@@ -192,8 +196,16 @@ func allOnLoopback(addrs []string) bool {
 	return true
 }
 
-// noAdmin is the value of --admin that wants no admin listener.
-const noAdmin = "none"
+// none is the value of --listen and --admin that wants no such listener.
+const none = "none"
+
+// plain returns the addresses for requests without TLS.
+func (cfg *serveConfig) plain() []string {
+	if len(cfg.Listen) == 1 && cfg.Listen[0] == none {
+		return nil
+	}
+	return slices.Clone(cfg.Listen)
+}
 
 // listen opens the listeners. They are closed by whoever serves them.
 func (s *server) listen(ctx context.Context) error {
@@ -211,14 +223,24 @@ func (s *server) listen(ctx context.Context) error {
 		})
 		return ln, nil
 	}
-	for _, addr := range s.cfg.Listen {
+	for _, addr := range s.cfg.plain() {
 		ln, err := open("--listen", addr)
 		if err != nil {
 			return err
 		}
 		s.listeners = append(s.listeners, ln)
 	}
-	if s.cfg.Admin == noAdmin {
+	for _, addr := range s.cfg.TLSListen {
+		ln, err := open("--tls-listen", addr)
+		if err != nil {
+			return err
+		}
+		s.listeners = append(s.listeners, s.tls.Listen(ln))
+	}
+	if len(s.listeners) == 0 {
+		return errors.New("--listen none: wants --tls-listen, or nobody can reach the proxy")
+	}
+	if s.cfg.Admin == none {
 		return nil
 	}
 	var err error

@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync/atomic"
@@ -28,6 +29,7 @@ const (
 type conn struct {
 	s     *Server
 	nc    net.Conn
+	tls   *tls.ConnectionState // nil without TLS
 	state atomic.Int32
 	since atomic.Int64 // when it became idle; nanoseconds of Unix time
 }
@@ -35,18 +37,36 @@ type conn struct {
 // closeIdle closes c if it is idle. The server's mu is held.
 func (c *conn) closeIdle() {
 	if c.state.CompareAndSwap(idle, closing) {
-		_ = c.nc.Close() // its goroutine notices and ends
+		c.cut()
 	}
+}
+
+// cut closes c at once; its goroutine notices and ends. Over TLS that is without a
+// goodbye, which may have to wait for a client that does not read.
+func (c *conn) cut() {
+	nc := c.nc
+	if t, ok := nc.(*tls.Conn); ok {
+		nc = t.NetConn()
+	}
+	_ = nc.Close() // its end is all that is wanted
 }
 
 // serve takes requests from c until the connection ends.
 func (c *conn) serve() {
 	s := c.s
-	wire := http1.NewConn(c.nc, s.wire)
-	kept := c.requests(wire)
-	if !kept {
-		_ = wire.Close() // it may be closed already
-		wire.Recycle()
+	switch t, _ := c.nc.(*tls.Conn); {
+	case t != nil && !c.secure(t):
+		c.cut()
+	case t != nil && c.tls.NegotiatedProtocol == "h2":
+		if !c.state.CompareAndSwap(idle, busy) || !c.toHTTP2(c.nc, nil) {
+			c.cut()
+		}
+	default:
+		wire := http1.NewConn(c.nc, s.wire)
+		if !c.requests(wire) {
+			_ = wire.Close() // it may be closed already
+			wire.Recycle()
+		}
 	}
 	s.mu.Lock()
 	delete(s.open, c)
@@ -54,11 +74,22 @@ func (c *conn) serve() {
 	<-s.slots
 }
 
+// secure does the handshake, and reports whether it succeeded.
+func (c *conn) secure(t *tls.Conn) bool {
+	if err := shake(t, c.s.head); err != nil {
+		c.s.log.Debug().Stringer("client", c.nc.RemoteAddr()).Err(err).Msg("TLS handshake failed")
+		return false
+	}
+	state := t.ConnectionState()
+	c.tls = &state
+	return true
+}
+
 // requests serves one request after the other. It reports whether the connection
 // has been handed on.
 func (c *conn) requests(wire *http1.Conn) (kept bool) {
 	s := c.s
-	client := s.proxy.NewClient(c.nc.RemoteAddr(), false, &s.last)
+	client := s.proxy.NewClient(c.nc.RemoteAddr(), c.tls, &s.last)
 	for wait := s.head; ; wait = s.idle {
 		wire.SetReadTimeout(wait)
 		if err := wire.Await(); err != nil || !c.state.CompareAndSwap(idle, busy) {
@@ -66,7 +97,7 @@ func (c *conn) requests(wire *http1.Conn) (kept bool) {
 		}
 		switch err := s.proxy.Serve(wire, client); {
 		case errors.Is(err, http1.ErrHTTP2):
-			return c.toHTTP2(wire)
+			return c.toHTTP2(wire.Detach())
 		case errors.Is(err, proxy.ErrLinger):
 			// There is no request any more: who stops the server need not wait.
 			c.state.Store(idle)

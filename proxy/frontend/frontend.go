@@ -1,7 +1,9 @@
 // Package frontend accepts the connections of clients and feeds what comes over
 // them to the pipeline of package proxy: HTTP/1 on our own codec, one goroutine
-// per connection, and HTTP/2 without TLS (RFC 9113 section 3.3), recognised by its
-// preface, through net/http's server.
+// per connection, and HTTP/2 through net/http's server: chosen by ALPN over TLS,
+// and recognised by its preface without (RFC 9113 sections 3.2 and 3.3).
+//
+// A listener that [TLS.Listen] has wrapped is one for TLS.
 //
 // # How many
 //
@@ -278,7 +280,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	n := len(s.open)
 	for c := range s.open {
-		_ = c.nc.Close() // its goroutine notices and ends
+		c.cut()
 	}
 	s.mu.Unlock()
 	<-ended

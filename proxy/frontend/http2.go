@@ -2,14 +2,13 @@ package frontend
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log" //nolint:depguard // net/http takes no other logger
 	"net"
 	"net/http"
 	"sync"
-
-	"github.com/understudy-lb/understudy/proxy/http1"
 )
 
 // maxStreams is how many requests an HTTP/2 connection may have under way.
@@ -26,6 +25,10 @@ func (s *Server) startHTTP2() {
 		IdleTimeout:       s.idle,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: s.wire.WriteTimeout},
 		ErrorLog:          log.New(s.log, "", 0),
+		// To that server our connections have no TLS: what it reads is plain.
+		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
+			return context.WithValue(ctx, tlsKey{}, nc.(*handedConn).tls) //nolint:forcetypeassert // handoff has no others
+		},
 	}
 	s.handedOn = &handoff{conns: make(chan net.Conn), closed: make(chan struct{})}
 	s.http2Done = make(chan struct{})
@@ -37,9 +40,8 @@ func (s *Server) startHTTP2() {
 
 // toHTTP2 gives the connection to net/http's server and waits until it is
 // closed, so that it keeps its place. It reports whether that server took it.
-func (c *conn) toHTTP2(wire *http1.Conn) bool {
-	nc, rest := wire.Detach()
-	h := &handedConn{Conn: nc, rest: rest, done: make(chan struct{})}
+func (c *conn) toHTTP2(nc net.Conn, rest []byte) bool {
+	h := &handedConn{Conn: nc, rest: rest, tls: c.tls, done: make(chan struct{})}
 	select {
 	case c.s.handedOn.conns <- h:
 	case <-c.s.handedOn.closed:
@@ -48,6 +50,10 @@ func (c *conn) toHTTP2(wire *http1.Conn) bool {
 	<-h.done
 	return true
 }
+
+// tlsKey is the key of a connection's [tls.ConnectionState] in the context of its
+// requests.
+type tlsKey struct{}
 
 // serveHTTP2 is the proxy's handler, with its requests counted, since net/http's
 // server does not wait for them when it is closed.
@@ -67,6 +73,7 @@ func (s *Server) serveHTTP2(w http.ResponseWriter, r *http.Request) {
 			s.quiet = nil
 		}
 	}()
+	r.TLS, _ = r.Context().Value(tlsKey{}).(*tls.ConnectionState)
 	s.proxy.ServeHTTP(w, r)
 }
 
@@ -124,6 +131,7 @@ func (h *handoff) Addr() net.Addr { return &net.TCPAddr{} }
 type handedConn struct {
 	net.Conn
 	rest []byte
+	tls  *tls.ConnectionState // nil without TLS
 	once sync.Once
 	done chan struct{} // closed when the connection is
 }

@@ -69,6 +69,10 @@ func TestWrongStart(t *testing.T) {
 		{"newcomers join nobody", binaries.Proxy, serve(file("good.properties", good), "--newcomers", "a"), "--newcomers: "},
 		{"error page is not there", binaries.Proxy, serve(file("good.properties", good), "--error-page", "503="+filepath.Join(dir, "none.html")), "none.html"},
 		{"error page without a type", binaries.Proxy, serve(file("good.properties", good), "--error-page", file("page.php", "x")), "page.php"},
+		{"TLS without a certificate", binaries.Proxy, serve(file("good.properties", good), "--tls-listen", "127.0.0.1:0"), "--tls-cert"},
+		{"a certificate without TLS", binaries.Proxy, serve(file("good.properties", good), "--tls-cert", key), "--tls-listen"},
+		{"a certificate that is none", binaries.Proxy, serve(file("good.properties", good), "--tls-listen", "127.0.0.1:0", "--tls-cert", key), "good.key: has no block CERTIFICATE"},
+		{"no listener at all", binaries.Proxy, []string{"serve", "--workers", file("good.properties", good), "--admin", "none", "--listen", "none"}, "--tls-listen"},
 		{"open gossip without key", binaries.Proxy, serve(file("good.properties", good), "--gossip", "0.0.0.0:0"), "--cluster-key"},
 
 		{"no name", binaries.AppNode, []string{}, "--name"},
