@@ -26,6 +26,7 @@ type lb struct {
 	setCookie     bool          // members' routes are set as cookies
 	cookiePath    string        // of these
 	rounds        int           // over the members
+	perRound      int           // members tried in one of them; zero: all
 	interval      time.Duration // between rounds
 	budget        *budget
 	unpaid        seldom // that there was nothing left of it
@@ -50,6 +51,8 @@ type member struct {
 	boot     atomic.Uint64 // the ID of the boot that gossip named last; zero if it never did
 	failed   atomic.Bool   // the last that was logged of it is that it failed
 	probing  atomic.Bool   // a task of the proxy looks after it
+	rose     time.Time     // of that task: when the member was last back
+	patience time.Duration // of that task: the pause before the first probe
 	doubted  atomic.Bool   // a task finds out why it refuses connections
 	differs  atomic.Bool   // it was logged that file and gossip have different addresses
 
@@ -149,6 +152,9 @@ func (b *builder) buildLB(from *worker.LB) error {
 		ErrorEscalationTime: from.ErrorEscalationTime,
 		MaxReplyTimeouts:    from.MaxReplyTimeouts,
 		Maintain:            b.t.file.Maintain,
+		SlowStart:           b.slowStart,
+		FastFail:            b.fastFail,
+		Compat:              b.compat,
 	}
 	balancer, err := balance.New(cfg)
 	if err != nil {
@@ -158,7 +164,7 @@ func (b *builder) buildLB(from *worker.LB) error {
 		name: from.Name, typ: worker.TypeLB, balancer: balancer, balancing: cfg,
 		sticky: from.Sticky, cookie: from.SessionCookie, param: from.SessionParam(),
 		setCookie: from.SetSessionCookie, cookiePath: from.SessionCookiePath,
-		rounds: from.Retries, interval: from.RetryInterval, budget: newBudget(b.retryBudget),
+		rounds: from.Retries, perRound: b.perRound(from), interval: from.RetryInterval, budget: newBudget(b.retryBudget),
 	}
 	// Here, because a rule may use other names.
 	if _, err := cookie.NewFinder(cookie.FinderConfig{Cookie: l.cookie, Param: l.param, Codec: b.codec}); err != nil {
@@ -187,6 +193,18 @@ func (b *builder) buildLB(from *worker.LB) error {
 		}
 	}
 	return nil
+}
+
+// perRound returns how many members a request may try in one round: all, unless the
+// file says lb_retries. mod_jk's default of two may miss the only member that lives.
+func (b *builder) perRound(from *worker.LB) int {
+	switch {
+	case b.compat:
+		return min(from.LBRetries, len(from.Members))
+	case from.LBRetriesSet:
+		return from.LBRetries
+	}
+	return 0
 }
 
 // buildSingle makes a listed worker that is no lb. It is tried by every request,
@@ -282,7 +300,7 @@ func (p *Proxy) newEndpoint(w *worker.Member, address string) (*endpoint.Endpoin
 		IdleTimeout:    w.PoolTimeout,
 		MaxAge:         p.age,
 	}
-	if w.Retries == modJKRetries {
+	if w.Retries == modJKRetries && !p.compat {
 		cfg.Retries = 1
 	}
 	switch {

@@ -110,7 +110,7 @@ func (p *Proxy) give(x *exchange) {
 	x.origin.used, x.origin.hop = 0, hop{}
 	x.answer = ErrorPage{}
 	x.table, x.lb, x.mapping, x.ref, x.want, x.round = nil, nil, nil, cookie.Reference{}, balance.Request{}, balance.Round{}
-	x.rounds, x.attempts, x.resends = 0, 0, 0
+	x.rounds, x.inRound, x.attempts, x.resends = 0, 0, 0, 0
 	x.full, x.patient, x.until = false, false, time.Time{}
 	x.failure, x.cause, x.lost, x.busy, x.spare, x.wary, x.paid = failNone, nil, false, false, false, false, false
 	x.upgrade, x.settled, x.beyond = false, false, 0

@@ -63,6 +63,22 @@ type Config struct {
 	// negative, there is no limit.
 	RetryBudget int
 
+	// HealthInterval is how often a member in error is asked whether it lives; if it
+	// does, it is used again, without a request of a client as a trial. If zero, only
+	// members that gossip names are asked, once a second.
+	HealthInterval time.Duration
+
+	// SlowStart is how long a member that is back takes until it gets its whole share
+	// of requests without a session. If zero, it gets it at once.
+	SlowStart time.Duration
+
+	// FastFail answers 503 at once when all members of an lb are in error and each has
+	// a request that tries it. Otherwise every request tries them.
+	FastFail bool
+
+	// Compat restores mod_jk's behaviour where that is not unsafe (docs/deviations.md).
+	Compat bool
+
 	// BodyTimeout is the longest silence of a client that has to send a body.
 	// If zero, it is 60 seconds.
 	BodyTimeout time.Duration

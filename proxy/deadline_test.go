@@ -107,7 +107,8 @@ func (d *dripper) Read(p []byte) (int, error) {
 // to be in error, each once. Only members that answer that they have not run it are
 // tried in lb.retries rounds. That is the cap: members * (lb.retries + 1), each time
 // with as many connections as the member's retries. mod_jk makes 8 attempts with four
-// members, both retries 2 and lb_retries 2 (D17); here lb_retries has no effect.
+// members, both retries 2 and lb_retries 2 (D17, mod_jk.md 3.8 [T]), as we do with
+// Compat; otherwise lb_retries counts if the file has it.
 func TestAttempts(t *testing.T) { // D17
 	members := []string{"a", "b", "c", "d"}
 	full := func(_ *fake, c *memberConn, _ *http.Request) bool {
@@ -118,13 +119,17 @@ func TestAttempts(t *testing.T) { // D17
 	for _, tt := range []struct {
 		lines       string
 		full        bool // members answer
-		first, next int  // attempts for the first request, and for one that follows
+		compat      bool
+		first, next int // attempts for the first request, and for one that follows
 	}{
-		{"", false, 8, 4},
-		{"worker.lb.retries=3\nworker.lb.lb_retries=2\n", false, 8, 4},
-		{thrice, false, 24, 12},
-		{"", true, 8, 8},
-		{"worker.lb.retries=3\nworker.lb.lb_retries=2\n", true, 12, 12},
+		{"", false, false, 8, 4},
+		{"worker.lb.retries=3\nworker.lb.lb_retries=2\n", false, false, 6, 6},
+		{thrice, false, false, 24, 12},
+		{"", false, true, 8, 8},
+		{"worker.lb.lb_retries=9\nworker.lb.retries=1\n", false, true, 8, 8},
+		{thrice, false, true, 12, 12},
+		{"", true, false, 8, 8},
+		{"worker.lb.retries=3\nworker.lb.lb_retries=3\n", true, false, 9, 9},
 	} {
 		var dials int
 		o := options{members: members, without: members, lines: tt.lines, serve: map[string]handler{}}
@@ -137,7 +142,7 @@ func TestAttempts(t *testing.T) { // D17
 		codec := testCodec(t)
 		o.config = func(c *proxy.Config) {
 			dial := c.Dial
-			c.Codec = codec
+			c.Codec, c.Compat = codec, tt.compat
 			c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 				dials++
 				return dial(ctx, network, address)

@@ -80,6 +80,7 @@ type exchange struct {
 	want      balance.Request
 	round     balance.Round
 	rounds    int
+	inRound   int // members tried in this round
 	lease     balance.Lease
 	settled   bool          // the lease knows already that the member has answered
 	member    *member       // of lease; nil without one
@@ -200,7 +201,7 @@ func (x *exchange) unsent(f *endpoint.Failure) failure {
 	case endpoint.Refused:
 		// Others run there. If it were dead, their connections would be reset:
 		// its backlog is full, perhaps.
-		x.busy = x.member.endpoint().InFlight() > 0
+		x.busy = !x.p.compat && x.member.endpoint().InFlight() > 0
 	case endpoint.Closed, endpoint.Canceled:
 		x.spare = true
 	case endpoint.WriteMidway: // for want of time: it does not read what it is sent

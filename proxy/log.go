@@ -87,23 +87,14 @@ func (p *Proxy) note(l *lb, m *member, o balance.Outcome, cause error) {
 	if cause != nil {
 		m.counts.last.Store(&trouble{at: time.Now(), text: cause.Error()})
 	}
-	if l.inError(m) && m.failed.CompareAndSwap(false, true) {
+	if !l.inError(m) {
+		return
+	}
+	if m.failed.CompareAndSwap(false, true) {
 		p.log.Warn().Str("member", m.name).Str("address", m.endpoint().Address()).Err(cause).Stringer("outcome", o).Msg("member in error")
 		m.endpoint().Dismiss()
 	}
-	if o == balance.Unreachable && m.gossiped.Load() {
-		p.look(m)
-	}
-}
-
-// inError reports whether the balancer has m in error.
-func (l *lb) inError(m *member) bool {
-	for _, s := range l.balancer.Snapshot() {
-		if s.Value == m {
-			return s.State == balance.StateError
-		}
-	}
-	return false
+	p.look(m)
 }
 
 // logFailure logs an attempt that failed (PLUG-106): where, in which phase, and

@@ -59,10 +59,6 @@ type gossip struct {
 	changed chan struct{} // closed, and replaced, when known is; nil before the first
 }
 
-// probeEvery is how often a member that gossip names and that cannot be reached
-// is probed.
-const probeEvery = time.Second
-
 // SetMembers tells the proxy whom gossip knows, all of them each time; of two
 // boots of one name the newer counts. Design D3:
 //
@@ -345,6 +341,9 @@ func (p *Proxy) takeOut(m *member, why *endpoint.Failure) bool {
 			l.balancer.Remove(m.route)
 		}
 	}
+	if m.fromFile {
+		p.look(m)
+	}
 	m.endpoint().Dismiss()
 	if !m.fromFile {
 		p.log.Warn().Str("member", m.name).Err(why).Msg("member removed")
@@ -389,37 +388,10 @@ func (p *Proxy) doubt(m *member, cause error) {
 		if m.failed.CompareAndSwap(false, true) {
 			p.log.Warn().Str("member", m.name).Str("address", m.endpoint().Address()).Err(f).Stringer("outcome", balance.Unreachable).Msg("member in error")
 		}
-		if m.gossiped.Load() {
-			p.look(m)
-		}
+		p.look(m)
 	})
 	if !started {
 		m.doubted.Store(false)
-	}
-}
-
-// look probes a member that cannot be reached until it can, or gossip has lost it
-// too, so that it is used again at once. Without gossip recover_time decides, as
-// in mod_jk.
-func (p *Proxy) look(m *member) {
-	if !m.probing.CompareAndSwap(false, true) {
-		return
-	}
-	started := p.task(func() {
-		defer m.probing.Store(false)
-		for p.pause(probeEvery) && m.gossiped.Load() && m.failed.Load() {
-			if m.endpoint().Probe(p.ctx) != nil {
-				continue
-			}
-			p.clear(m)
-			if m.failed.CompareAndSwap(true, false) {
-				p.log.Info().Str("member", m.name).Msg("member serves again")
-			}
-			return
-		}
-	})
-	if !started {
-		m.probing.Store(false)
 	}
 }
 

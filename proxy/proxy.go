@@ -28,6 +28,10 @@ type Proxy struct {
 	age         time.Duration // zero: no limit
 	retryBudget int           // percent; negative: no limit
 	resendWait  time.Duration
+	health      time.Duration // zero: members that gossip does not name are not probed
+	slowStart   time.Duration
+	fastFail    bool
+	compat      bool
 	maxBody     int64
 	body        time.Duration
 	write       time.Duration
@@ -86,8 +90,12 @@ func New(cfg Config) (*Proxy, error) {
 		bufs:    http1.NewBuffers(http1.BuffersConfig{}),
 		started: time.Now(),
 	}
-	if cfg.MaxBody < 0 || cfg.MaxTunnels < 0 || p.body < 0 || p.write < 0 || p.headTime < 0 {
-		return nil, errors.New("proxy: Config.MaxBody, MaxTunnels, BodyTimeout, WriteTimeout or HeadTimeout is negative")
+	p.health, p.slowStart, p.fastFail, p.compat = cfg.HealthInterval, cfg.SlowStart, cfg.FastFail, cfg.Compat
+	if p.compat {
+		p.health = 0
+	}
+	if cfg.MaxBody < 0 || p.health < 0 || cfg.MaxTunnels < 0 || p.body < 0 || p.write < 0 || p.headTime < 0 {
+		return nil, errors.New("proxy: Config.MaxBody, MaxTunnels, HealthInterval, BodyTimeout, WriteTimeout or HeadTimeout is negative")
 	}
 	var err error
 	if p.pages, err = checkPages(cfg.ErrorPages); err != nil {
@@ -177,6 +185,9 @@ func (x *exchange) balance(to whither) bool {
 		x.want.Avoid, x.wary = true, to == nextNoCopy
 	}
 	for {
+		if most := x.lb.perRound; most > 0 && x.inRound >= most && (x.failure.sent() || !x.nextRound()) {
+			return false
+		}
 		if x.attempts > 0 {
 			x.refind()
 		}
@@ -187,6 +198,7 @@ func (x *exchange) balance(to whither) bool {
 		}
 		if err == nil {
 			x.lease, x.member = lease, lease.Value().(*member)
+			x.inRound++
 			x.silence = x.mapping.silence(x.member)
 			return true
 		}
@@ -208,6 +220,7 @@ func (x *exchange) nextRound() bool {
 		return false
 	}
 	x.rounds++
+	x.inRound = 0
 	if x.lb.interval > 0 {
 		t := time.NewTimer(x.within(x.lb.interval))
 		defer t.Stop()

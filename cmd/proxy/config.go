@@ -35,6 +35,7 @@ type serveConfig struct {
 
 	retryConfig
 	timeoutConfig
+	balanceConfig
 
 	ErrorPage []string `placeholder:"[STATUS=]FILE" help:"Content of the proxy's own replies, such as 503: for one status, or for all others. Its type is told by .html, .txt, .json or .xml."`
 

@@ -108,12 +108,16 @@ func TestTimeoutSettings(t *testing.T) {
 	type settings struct {
 		retryConfig
 		timeoutConfig
+		balanceConfig
 	}
 	apply := func(change func(*settings)) (cfg proxy.Config, err error) {
-		s := settings{retry, times}
+		s := settings{retry, times, balanceConfig{}}
 		change(&s)
 		if err = s.retryConfig.apply(&cfg); err == nil {
 			err = s.timeoutConfig.apply(&cfg)
+		}
+		if err == nil {
+			err = s.balanceConfig.apply(&cfg)
 		}
 		return cfg, err
 	}
@@ -125,6 +129,8 @@ func TestTimeoutSettings(t *testing.T) {
 		"--write-timeout -1s":   func(s *settings) { s.WriteTimeout = -time.Second },
 		"--request-timeout -1s": func(s *settings) { s.RequestTimeout = -time.Second },
 		"--connection-age -1s":  func(s *settings) { s.ConnectionAge = -time.Second },
+		"--health-interval -1s": func(s *settings) { s.HealthInterval = -time.Second },
+		"--slow-start -1s":      func(s *settings) { s.SlowStart = -time.Second },
 	} {
 		if _, err := apply(change); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %q", err, want)

@@ -90,7 +90,7 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 		},
 		TrustedNetworks: cfg.TrustedNetworks, Log: s.log, Access: s.access,
 	}
-	if err := errors.Join(cfg.retryConfig.apply(&pcfg), cfg.timeoutConfig.apply(&pcfg)); err != nil {
+	if err := errors.Join(cfg.retryConfig.apply(&pcfg), cfg.timeoutConfig.apply(&pcfg), cfg.balanceConfig.apply(&pcfg)); err != nil {
 		return nil, err
 	}
 	if s.proxy, err = proxy.New(pcfg); err != nil {

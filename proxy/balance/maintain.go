@@ -20,11 +20,21 @@ func (b *Balancer) refresh(now time.Time) {
 	}
 	for _, m := range b.members {
 		switch {
-		case m.state == StateError && now.Sub(m.lastError) >= b.tuning.RecoverTime,
+		case m.state == StateError && b.recoverIn(m, now) <= 0,
 			m.state == StateProbe && now.Sub(m.trialAt) >= b.tuning.RecoverTime: // a trial that never ends
 			b.recover(m)
 		}
 	}
+}
+
+// recoverIn returns how long it is until time alone lets a request try m, which is in
+// error. b.mu must be held.
+func (b *Balancer) recoverIn(m *member, now time.Time) time.Duration {
+	last := m.lastError
+	if m.silentAt.After(last) {
+		last = m.silentAt
+	}
+	return b.tuning.RecoverTime - now.Sub(last)
 }
 
 // catchUp makes a member that was not chosen for a while as far behind its share as
@@ -71,7 +81,8 @@ func (b *Balancer) maintainAll(runs uint, now time.Time) {
 		switch m.state {
 		case StateRecover, StateBusy:
 		case StateError:
-			if b.compat && now.Sub(m.lastError) > b.tuning.RecoverTime {
+			// mod_jk counts whole seconds.
+			if b.compat && now.Sub(m.lastError).Truncate(time.Second) > b.tuning.RecoverTime {
 				b.recover(m)
 			}
 		case StateProbe:

@@ -147,6 +147,8 @@ type member struct {
 
 	firstError time.Time // zero if none since the last success
 	lastError  time.Time // likewise
+	silentAt   time.Time // when a probe was last not answered
+	reached    bool      // it had the request when it failed last, so a probe proves little
 	trialAt    time.Time // when state became StateProbe
 	seen       uint64    // served at the last maintenance
 
@@ -180,12 +182,14 @@ func (m *member) result(b *Balancer, o Outcome, now time.Time) {
 	case StatusFailed:
 		m.errors++
 		m.fail(now)
+		m.reached = true
 	case ReplyTimeout:
 		m.replyTimeouts++
 		m.answered()
 		if m.replyTimeouts > uint64(b.tuning.MaxReplyTimeouts) {
 			m.errors++
 			m.fail(now)
+			m.reached = true
 		}
 	case Busy, Unused:
 		m.reopen()
@@ -198,7 +202,7 @@ func (m *member) local(b *Balancer, now time.Time) {
 	if m.firstError.IsZero() {
 		m.firstError = now
 	}
-	m.lastError = now
+	m.lastError, m.reached = now, false
 	if m.busy == 0 || now.Sub(m.firstError) >= b.tuning.ErrorEscalationTime {
 		m.state = StateError
 	}
@@ -244,7 +248,7 @@ func (m *member) warm(b *Balancer, now time.Time) {
 }
 
 func (m *member) fail(now time.Time) {
-	m.state = StateError
+	m.state, m.reached = StateError, false
 	m.firstError, m.lastError = now, now
 }
 

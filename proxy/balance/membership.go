@@ -95,6 +95,12 @@ func (b *Balancer) Clear(route string) bool {
 	if m == nil {
 		return false
 	}
+	b.clear(m)
+	return true
+}
+
+// clear is Clear. b.mu must be held.
+func (b *Balancer) clear(m *member) {
 	m.life++
 	m.replyTimeouts = 0
 	m.firstError, m.lastError = time.Time{}, time.Time{}
@@ -103,7 +109,35 @@ func (b *Balancer) Clear(route string) bool {
 		m.warm(b, time.Now())
 	}
 	m.state = StateIdle
-	return true
+}
+
+// Heal tells that the member of the given route has answered a probe. If it was in
+// error because it could not be reached, it is usable at once, as after [Balancer.Clear];
+// if it was because of what it answered, or did not answer in time, one request may try
+// it once RecoverTime is over.
+func (b *Balancer) Heal(route string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	b.refresh(now)
+	m := b.byRoute[route]
+	switch {
+	case m == nil || m.state != StateError:
+	case !m.reached:
+		b.clear(m)
+	case now.Sub(m.lastError) >= b.tuning.RecoverTime:
+		b.recover(m)
+	}
+}
+
+// Ail tells that the member of the given route has not answered a probe. While that is
+// told again and again no request is made to try it, unless there is nobody else.
+func (b *Balancer) Ail(route string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if m := b.byRoute[route]; m != nil && m.state == StateError {
+		m.silentAt = time.Now()
+	}
 }
 
 // Fail puts the member of the given route in error, as when a probe outside of

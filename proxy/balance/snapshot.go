@@ -62,7 +62,7 @@ func (b *Balancer) Snapshot() []Status {
 			Value:         m.Value,
 		}
 		if m.state == StateError {
-			s.RecoverIn = max(0, b.tuning.RecoverTime-now.Sub(m.lastError))
+			s.RecoverIn = max(0, b.recoverIn(m, now))
 		}
 		all = append(all, s)
 	}

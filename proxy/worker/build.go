@@ -162,6 +162,7 @@ func (p *parser) lb(use usage) *LB {
 		Pessimistic:       s.choice("lock", 0, "optimistic", "pessimistic") == 1,
 		Retries:           s.count("retries", 2),
 		LBRetries:         s.count("lb_retries", 2),
+		LBRetriesSet:      s.get("lb_retries") != nil,
 		RetryInterval:     s.signed("retry_interval", time.Millisecond, 100*time.Millisecond),
 		RecoverTime:       s.signed("recover_time", time.Second, time.Minute),
 		MaxReplyTimeouts:  max(0, s.integer("max_reply_timeouts", 0)),

@@ -97,7 +97,7 @@
 //	method                      enum          R                request (R), S session, N next, T traffic, B busyness; by whole name: p2c, least-time, rendezvous
 //	lock                        enum          O                no difference in one process
 //	retries                     int           2                rounds over the members
-//	lb_retries                  int           2                members tried in one round
+//	lb_retries                  int           2                members tried in one round, if it is set; else all
 //	retry_interval              int    ms     100              pause between rounds
 //	recover_time                int    s      60               how long a failed member is left alone
 //	error_escalation_time       int    s      recover_time/2   how long failures under load are tolerated; 0: not

@@ -62,7 +62,11 @@ func (t *text) lb(lb *LB) {
 	t.put("set_session_cookie", lb.SetSessionCookie)
 	t.put("session_cookie_path", lb.SessionCookiePath)
 	t.put("retries", fmt.Sprintf("%d (rounds)", lb.Retries))
-	t.put("lb_retries", fmt.Sprintf("%d (members a round)", lb.LBRetries))
+	if lb.LBRetriesSet {
+		t.put("lb_retries", fmt.Sprintf("%d (members a round)", lb.LBRetries))
+	} else {
+		t.put("lb_retries", "not set: all members in a round")
+	}
 	t.put("retry_interval", pause(lb.RetryInterval))
 	t.put("recover_time", lb.RecoverTime)
 	t.put("error_escalation_time", lb.ErrorEscalationTime)

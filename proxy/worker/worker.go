@@ -122,6 +122,7 @@ type LB struct {
 	Pessimistic         bool          // lock=P; no difference in one process
 	Retries             int           // rounds over the members; at least 1
 	LBRetries           int           // lb_retries: members tried in one round; at least 1
+	LBRetriesSet        bool          // the file has it: only then it is to be obeyed
 	RetryInterval       time.Duration // pause between two rounds; zero or less: none
 	RecoverTime         time.Duration // how long a member in error is left alone; at least 1 s
 	ErrorEscalationTime time.Duration // how long failures under load are tolerated; zero: not at all
