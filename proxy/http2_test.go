@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -176,6 +177,7 @@ func TestLastByteIsTheEnd(t *testing.T) {
 				break
 			}
 		}
+		synctest.Wait() // until the reply has ended as well
 		w.get("/", "")
 		if n := w.members["a"].dials(); n != 1 {
 			t.Errorf("the member had %d connections, want one that is kept", n)
