@@ -331,6 +331,7 @@ func (x *exchange) judge() failure {
 	if x.rep.Status == 503 && x.member.isOurs() {
 		if i := x.rep.Find(http1.NameNotExecuted, 0); i >= 0 {
 			x.noteReason(x.rep.Value(i))
+			x.keepLines() // if nobody executes it
 			return x.stop(failNotRun)
 		}
 	}

@@ -68,16 +68,20 @@ var errMethod = errors.New("proxy: CONNECT is for forward proxies")
 // A keptLine is a line of a member's reply that goes with our content.
 type keptLine struct{ name, value string }
 
-// keepLines keeps what a 401 or 405 needs of a reply whose content is replaced
-// (mod_jk.md 5.6, use_server_errors): the challenges, or the methods of the resource
-// (RFC 9110 sections 15.5.2 and 15.5.6).
+// keepLines keeps what a 401, 405 or 503 needs of a reply whose content is replaced
+// (mod_jk.md 5.6, use_server_errors): the challenges, the methods of the resource
+// (RFC 9110 sections 15.5.2 and 15.5.6), or when to come again (OVER-8). Of several
+// attempts the last one counts.
 func (x *exchange) keepLines() {
 	name, lower := "", ""
+	x.lines = x.lines[:0]
 	switch x.rep.Status {
 	case http.StatusUnauthorized:
 		name, lower = "WWW-Authenticate", "www-authenticate"
 	case http.StatusMethodNotAllowed:
 		name, lower = "Allow", "allow"
+	case http.StatusServiceUnavailable:
+		name, lower = "Retry-After", "retry-after"
 	default:
 		return
 	}
