@@ -74,14 +74,17 @@ func TestLimits(t *testing.T) {
 				t.Errorf("a request that needs no session: %v", r)
 			}
 
-			if _, err := inside[0].Ask(t.Context(), http.MethodPost, "/invalidate"); err != nil {
-				t.Fatal(err)
+			leaving := max(1, len(inside)/4) // a node may hold more copies than bytes for new sessions
+			for _, c := range inside[:leaving] {
+				if _, err := c.Ask(t.Context(), http.MethodPost, "/invalidate"); err != nil {
+					t.Fatal(err)
+				}
 			}
 			stage.Wait(t, "there is room for one more", func() bool {
 				_, err := refused.Do(t.Context(), http.MethodPost, tt.make)
 				return err == nil
 			})
-			for _, c := range append(inside[1:], refused) {
+			for _, c := range append(inside[leaving:], refused) {
 				before := c.Last().Counter
 				if r := c.Must(http.MethodPost, "/counter"); r.Counter != before+1 || r.Lost || r.IsNew {
 					t.Errorf("at the end: %v after %d", r, before)
