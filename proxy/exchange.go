@@ -81,6 +81,7 @@ type exchange struct {
 	round     balance.Round
 	rounds    int
 	inRound   int // members tried in this round
+	here      int // attempts at the leased member
 	lease     balance.Lease
 	settled   bool          // the lease knows already that the member has answered
 	member    *member       // of lease; nil without one
@@ -137,6 +138,7 @@ func (x *exchange) exchange() failure {
 	if x.attempts++; x.attempts > 1 {
 		x.member.counts.retries.Add(1)
 	}
+	x.here++
 	x.served = x.member
 	x.boot = x.member.boot.Load()
 	x.busy, x.spare, x.lost, x.crowded, x.paid = false, false, false, false, false

@@ -98,6 +98,8 @@ type facts struct {
 	recovery   recovery // of the member that failed
 	resends    int      // how often the request has been sent again after a member got it
 	maxResend  int      // how often it may be; negative: as often as you like, without guards
+	enough     bool     // for failDropped and failTimeout: this member has had the request as often as it may
+	compat     bool     // as in mod_jk the member is tried again after a time-out too
 	alive      bool     // for failDropped: the member took a connection afterwards
 	others     int      // for failDropped: members alive beside this one
 	gossip     bool     // for failDropped: gossip tells when redundancy is restored
@@ -139,7 +141,7 @@ func decide(f facts) decision {
 		return f.again(nextMember, http.StatusServiceUnavailable)
 	case failDropped:
 		if f.alive || f.maxResend < 0 {
-			return f.again(sameMember, http.StatusBadGateway)
+			return f.again(f.sameOrNext(), http.StatusBadGateway)
 		}
 		// This very request may have killed the member: another death must cost
 		// nobody their session, and one member must be left in any case (TC-7).
@@ -151,7 +153,11 @@ func decide(f facts) decision {
 		}
 		return f.again(nextNoCopy, http.StatusBadGateway)
 	case failTimeout:
-		return f.again(nextMember, http.StatusGatewayTimeout)
+		to := nextMember
+		if f.compat {
+			to = f.sameOrNext()
+		}
+		return f.again(to, http.StatusGatewayTimeout)
 	case failBegun, failGone, failTunnel, failIdle:
 		return decision{to: cutClient, status: statusClientGone}
 	case failReplaced:
@@ -208,6 +214,14 @@ func (x *exchange) resendable() bool {
 		}
 	}
 	return x.member.isOurs() && again(failNotRun, 0) || again(failDropped, 0) || again(failTimeout, 0)
+}
+
+// sameOrNext is the same member as long as it has not had enough.
+func (f facts) sameOrNext() whither {
+	if f.enough {
+		return nextMember
+	}
+	return sameMember
 }
 
 // unsent is the decision when no member has run the request: any method, as

@@ -68,6 +68,18 @@ func TestDecide(t *testing.T) {
 		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: guards, alive: true},
 		want: decision{to: sameMember, status: 502, resend: true},
 	}, {
+		name: "dropped again by a member that is alive: the next one",
+		in:   facts{failure: failDropped, method: http1.MethodGet, replayable: true, maxResend: -1, resends: 1, alive: true, enough: true},
+		want: decision{to: nextMember, status: 502, resend: true},
+	}, {
+		name: "a time-out with mod_jk's retries: the same member",
+		in:   facts{failure: failTimeout, method: http1.MethodGet, replayable: true, maxResend: -1, compat: true},
+		want: decision{to: sameMember, status: 504, resend: true},
+	}, {
+		name: "and then the next one",
+		in:   facts{failure: failTimeout, method: http1.MethodGet, replayable: true, maxResend: -1, compat: true, enough: true},
+		want: decision{to: nextMember, status: 504, resend: true},
+	}, {
 		name: "dropped, the member is alive: never a POST (D04, D19)",
 		in:   facts{failure: failDropped, method: http1.MethodPost, replayable: true, maxResend: guards, alive: true},
 		want: decision{to: giveUp, status: 502},

@@ -185,7 +185,7 @@ func (x *exchange) balance(to whither) bool {
 		x.want.Avoid, x.wary = true, to == nextNoCopy
 	}
 	for {
-		if most := x.lb.perRound; most > 0 && x.inRound >= most && (x.failure.sent() || !x.nextRound()) {
+		if most := x.lb.perRound; most > 0 && x.inRound >= most && (x.final() || !x.nextRound()) {
 			return false
 		}
 		if x.attempts > 0 {
@@ -199,6 +199,7 @@ func (x *exchange) balance(to whither) bool {
 		if err == nil {
 			x.lease, x.member = lease, lease.Value().(*member)
 			x.inRound++
+			x.here = 0
 			x.silence = x.mapping.silence(x.member)
 			return true
 		}
@@ -207,11 +208,15 @@ func (x *exchange) balance(to whither) bool {
 			x.round.Again()
 			continue
 		}
-		if !errors.Is(err, balance.ErrNoMember) || x.failure.sent() || !x.nextRound() {
+		if !errors.Is(err, balance.ErrNoMember) || x.final() || !x.nextRound() {
 			return false
 		}
 	}
 }
+
+// final reports whether there is no further round after the last failure: somebody has
+// worked at the request, and there is a limit to how often that may be.
+func (x *exchange) final() bool { return x.failure.sent() && x.p.maxResend >= 0 }
 
 // nextRound begins another round over the members, after a pause, if the lb's
 // retries allow one.
@@ -246,6 +251,11 @@ func (x *exchange) failover() whither {
 		return giveUp
 	}
 	if x.member != nil {
+		f.compat = x.p.compat && x.p.maxResend < 0
+		f.enough = x.here >= 2
+		if f.compat {
+			f.enough = x.here >= x.member.settings.Retries
+		}
 		f.recovery = x.member.recovery
 		x.survey(&f)
 	}
