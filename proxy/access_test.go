@@ -48,7 +48,7 @@ func (w *world) accessLines() []accessLine {
 }
 
 func TestAccessLog(t *testing.T) {
-	both(t, options{}, func(t *testing.T, w *world) {
+	every(t, options{}, func(t *testing.T, w *world) {
 		r, _ := http.NewRequest(http.MethodPost, "http://"+proxyAddr+"/a;jsessionid=secret.b/c;v=1?token=secret", strings.NewReader("12345"))
 		r.Host = "shop.test"
 		r.Header.Set("Cookie", "JSESSIONID=secret.b")
@@ -101,7 +101,7 @@ func TestAccessLogOfAFailover(t *testing.T) {
 		return c.reply(m, "late")
 	}
 	o := options{members: []string{"a", "b"}, serve: map[string]handler{"b": slow}}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		w.net.Cut("10.0.0.1", "10.0.1.1")
 		if a := w.get("/x", "s.a"); a.member != "b" {
 			t.Fatalf("served by %q, want b", a.member)
@@ -189,7 +189,7 @@ func TestRequestID(t *testing.T) {
 			}
 		}}
 		t.Run(tt.name, func(t *testing.T) {
-			both(t, o, func(t *testing.T, w *world) {
+			every(t, o, func(t *testing.T, w *world) {
 				got = make(chan []string, 2)
 				var ids []string
 				for range 2 {
@@ -229,7 +229,7 @@ func TestTraceContextPassesUntouched(t *testing.T) {
 		seen <- r.Header
 		return c.reply(m, "")
 	}
-	both(t, options{members: []string{"a"}, serve: map[string]handler{"a": echo}}, func(t *testing.T, w *world) {
+	every(t, options{members: []string{"a"}, serve: map[string]handler{"a": echo}}, func(t *testing.T, w *world) {
 		seen = make(chan http.Header, 1)
 		r, _ := http.NewRequest(http.MethodGet, "http://"+proxyAddr+"/", nil)
 		want := http.Header{

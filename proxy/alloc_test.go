@@ -31,13 +31,23 @@ type loop struct {
 // besides its own.
 func newLoop(tb testing.TB, cfg proxy.Config, lines string, body int) *loop {
 	tb.Helper()
+	return newLoopOver(tb, worker.TypeHTTP, cfg, lines, body)
+}
+
+// newLoopOver is newLoop with members that speak HTTP or AJP13.
+func newLoopOver(tb testing.TB, over worker.Type, cfg proxy.Config, lines string, body int) *loop {
+	tb.Helper()
 	reply := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nDate: Mon, 30 Nov 2026 00:00:00 GMT\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", body, strings.Repeat("x", body))
 	var text strings.Builder
 	for _, name := range []string{"a", "b", "c"} {
 		ln := listen(tb)
-		go serveLoop(ln, reply)
+		if over == worker.TypeAJP13 {
+			go serveLoop(ln, "\xff", overAJP(reply))
+		} else {
+			go serveLoop(ln, "\r\n\r\n", reply)
+		}
 		host, port, _ := net.SplitHostPort(ln.Addr().String())
-		fmt.Fprintf(&text, "worker.%[1]s.type=http\nworker.%[1]s.host=%[2]s\nworker.%[1]s.port=%[3]s\n", name, host, port)
+		fmt.Fprintf(&text, "worker.%[1]s.type=%[4]s\nworker.%[1]s.host=%[2]s\nworker.%[1]s.port=%[3]s\n", name, host, port, over)
 	}
 	text.WriteString("worker.lb.type=lb\nworker.lb.balance_workers=a,b,c\nworker.list=lb\n")
 	file, err := worker.Parse("workers.properties", strings.NewReader(text.String()), nil)
@@ -95,8 +105,8 @@ func listen(tb testing.TB) net.Listener {
 	return ln
 }
 
-// serveLoop is a member for requests without a body.
-func serveLoop(ln net.Listener, reply []byte) {
+// serveLoop is a member for requests without a body, which end with end.
+func serveLoop(ln net.Listener, end string, reply []byte) {
 	for {
 		c, err := ln.Accept()
 		if err != nil {
@@ -110,7 +120,7 @@ func serveLoop(ln net.Listener, reply []byte) {
 				if err != nil {
 					return
 				}
-				if n += m; !bytes.HasSuffix(buf[:n], []byte("\r\n\r\n")) {
+				if n += m; !bytes.HasSuffix(buf[:n], []byte(end)) {
 					continue
 				}
 				n = 0
@@ -157,6 +167,33 @@ func TestAllocations(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newLoop(t, tt.cfg, tt.lines, 128)
+			for range 100 {
+				l.exchange(t)
+			}
+			if got := testing.AllocsPerRun(2000, func() { l.exchange(t) }); got != 0 {
+				t.Errorf("%v allocations a request, want 0", got)
+			}
+		})
+	}
+}
+
+// The same gate over AJP13.
+func TestAllocationsAJP(t *testing.T) {
+	trusting := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}
+	tests := []struct {
+		name  string
+		cfg   proxy.Config
+		lines string
+		body  int
+	}{
+		{"short", proxy.Config{}, "", 128},
+		{"long", proxy.Config{}, "", 50_000},
+		{"behind a trusted proxy", proxy.Config{TrustedNetworks: trusting}, "X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: https\r\n", 128},
+		{"several cookies", proxy.Config{Access: discardAccess(t, accesslog.JSON)}, "Cookie: a=b\r\n", 128},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLoopOver(t, worker.TypeAJP13, tt.cfg, tt.lines, tt.body)
 			for range 100 {
 				l.exchange(t)
 			}

@@ -180,12 +180,16 @@ func (b *builder) buildLB(from *worker.LB) error {
 	if len(from.Members) == 0 {
 		return fmt.Errorf("%s:%d: worker.%s.balance_workers: it names no member", b.t.file.Name, from.Line, from.Name)
 	}
-	// A newcomer that only gossip knows is like the first member, but for what
-	// makes that one special.
-	template := from.Members[0]
-	template.Activation, template.LBFactor = worker.Active, 1
-	template.Distance, template.Domain, template.Redirect = 0, "", ""
-	l.template = &template
+	// A newcomer that only gossip knows is like the first member that speaks HTTP, as
+	// all app nodes do, but for what makes that one special.
+	for _, m := range from.Members {
+		if m.Type == worker.TypeHTTP {
+			m.Activation, m.LBFactor = worker.Active, 1
+			m.Distance, m.Domain, m.Redirect = 0, "", ""
+			l.template = &m
+			break
+		}
+	}
 	b.t.workers = append(b.t.workers, l)
 	for i := range from.Members {
 		if err := b.addFromFile(l, &from.Members[i]); err != nil {
@@ -258,7 +262,7 @@ func balanceMember(w *worker.Member, m *member) balance.Member {
 
 // newMember makes the running side of w.
 func (p *Proxy) newMember(w *worker.Member) (*member, error) {
-	if w.Type != worker.TypeHTTP {
+	if w.Type != worker.TypeHTTP && w.Type != worker.TypeAJP13 {
 		return nil, fmt.Errorf("type %s is not supported yet", w.Type)
 	}
 	return p.newMemberAt(w, w.Address())
@@ -271,7 +275,7 @@ func (p *Proxy) newMemberAt(w *worker.Member, address string) (*member, error) {
 		return nil, err
 	}
 	m := &member{
-		name: w.Name, route: w.Route, settings: w, trustKeys: p.codec != nil,
+		name: w.Name, route: w.Route, settings: w, trustKeys: p.codec != nil && w.Type == worker.TypeHTTP,
 		recovery: recovery{set: w.RecoverySet, bits: int(w.RecoveryOptions)},
 	}
 	m.vigil.joined = make(chan struct{}, 1)
@@ -299,6 +303,9 @@ func (p *Proxy) newEndpoint(w *worker.Member, address string) (*endpoint.Endpoin
 		MinIdle:        w.PoolMinSize,
 		IdleTimeout:    w.PoolTimeout,
 		MaxAge:         p.age,
+	}
+	if w.Type == worker.TypeAJP13 {
+		cfg.PacketSize, cfg.ConnectProbe = w.MaxPacketSize, w.ConnectTimeout
 	}
 	if w.Retries == modJKRetries && !p.compat {
 		cfg.Retries = 1

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,8 @@ import (
 type Client struct {
 	addr     netip.Addr           // zero if it has none, as on a Unix socket
 	address  []byte               // its text, for logs and lists
+	port     []byte               // its port, as text
+	local    []byte               // the address that it has connected to, without the port
 	proto    []byte               // http or https
 	tls      *tls.ConnectionState // nil without TLS
 	cert     []byte               // the line Client-Cert (RFC 9440), if the client has shown one
@@ -29,18 +32,22 @@ type Client struct {
 	stopFlag *atomic.Bool
 }
 
-// NewClient describes a connection from addr, with TLS unless secured is nil. Once
+// NewClient describes a connection from addr to local, with TLS unless secured is nil. Once
 // stopping, which may be nil, is true, each reply is the last one on its
 // connection.
-func (p *Proxy) NewClient(addr net.Addr, secured *tls.ConnectionState, stopping *atomic.Bool) *Client {
-	return p.newClient(addr.String(), secured, stopping)
+func (p *Proxy) NewClient(addr, local net.Addr, secured *tls.ConnectionState, stopping *atomic.Bool) *Client {
+	return p.newClient(addr.String(), local.String(), secured, stopping)
 }
 
-func (p *Proxy) newClient(addr string, secured *tls.ConnectionState, stopping *atomic.Bool) *Client {
-	c := &Client{tls: secured, stopFlag: stopping, proto: []byte("http")}
+func (p *Proxy) newClient(addr, local string, secured *tls.ConnectionState, stopping *atomic.Bool) *Client {
+	c := &Client{tls: secured, stopFlag: stopping, proto: []byte("http"), port: []byte(unknownPort), local: []byte("localhost")}
+	if ap, err := netip.ParseAddrPort(local); err == nil {
+		c.local = ap.Addr().Unmap().WithZone("").AppendTo(nil)
+	}
 	if ap, err := netip.ParseAddrPort(addr); err == nil {
 		c.addr = ap.Addr().Unmap().WithZone("")
 		c.address = c.addr.AppendTo(nil)
+		c.port = strconv.AppendUint(nil, uint64(ap.Port()), 10)
 		c.trusted = p.trusted.contain(c.addr)
 	} else {
 		c.address = []byte("unknown")
@@ -61,7 +68,11 @@ func (p *Proxy) newClient(addr string, secured *tls.ConnectionState, stopping *a
 
 // clientOf describes the client of a request of net/http's server.
 func (p *Proxy) clientOf(r *http.Request) *Client {
-	return p.newClient(r.RemoteAddr, r.TLS, nil)
+	local := ""
+	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		local = a.String()
+	}
+	return p.newClient(r.RemoteAddr, local, r.TLS, nil)
 }
 
 func (c *Client) stopping() bool { return c.stopFlag != nil && c.stopFlag.Load() }
@@ -100,6 +111,7 @@ func (p *Proxy) take() *exchange {
 func (p *Proxy) give(x *exchange) {
 	x.msg.Free()
 	x.pump.out.Free()
+	x.ajp.free(p.bufs)
 	x.spooled.free()
 	x.one.head.Free()
 	x.one.conn, x.one.last, x.one.cut = nil, false, false

@@ -168,7 +168,7 @@ func TestAttempts(t *testing.T) { // D17
 
 // D08: no pause when another member is tried.
 func TestNoPauseForAnotherMember(t *testing.T) {
-	both(t, options{without: []string{"a", "b"}, lines: "worker.lb.retry_interval=5000\nworker.a.retry_interval=5000\n"}, func(t *testing.T, w *world) {
+	every(t, options{without: []string{"a", "b"}, lines: "worker.lb.retry_interval=5000\nworker.a.retry_interval=5000\n"}, func(t *testing.T, w *world) {
 		start := time.Now()
 		for _, s := range []string{"s.a", "s.b", ""} {
 			if a := w.get("/", s); a.status != 200 || a.member != "c" {
@@ -299,7 +299,7 @@ func TestRequestTimeoutSparesTunnels(t *testing.T) {
 
 // RequestTimeout bounds the reading of a short body as well.
 func TestRequestTimeoutReadsBody(t *testing.T) {
-	both(t, options{config: func(c *proxy.Config) { c.RequestTimeout = 3 * time.Second }}, func(t *testing.T, w *world) {
+	every(t, options{config: func(c *proxy.Config) { c.RequestTimeout = 3 * time.Second }}, func(t *testing.T, w *world) {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+proxyAddr+"/", &dripper{100})
 		r.ContentLength = 100
 		start := time.Now()
@@ -314,7 +314,7 @@ func TestRequestTimeoutReadsBody(t *testing.T) {
 // A request that is held for redundancy is over with RequestTimeout as any other.
 func TestRequestTimeoutWhileHeld(t *testing.T) { // D8
 	o := options{members: four, serve: allCrash("a"), config: func(c *proxy.Config) { c.RequestTimeout = 2 * time.Second }}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		w.proxy.SetMembers(running("abcd"))
 		start := time.Now()
 		a := soon(t, w.ask(t.Context(), "GET", "s.a"), time.Minute)

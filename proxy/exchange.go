@@ -60,6 +60,7 @@ type exchange struct {
 	// What the request is sent as: head, and body as far as it was read and is
 	// kept. It can be written to one member after another.
 	msg     http1.Out
+	bodyAt  int // where the body begins in it
 	framing http1.Framing
 	upgrade bool // it asks for another protocol, and has a place for a tunnel
 	pump    pump
@@ -89,6 +90,7 @@ type exchange struct {
 	named     [cookie.MaxName]byte
 
 	// The attempt.
+	ajp      forward
 	conn     *endpoint.Conn // nil if there is none
 	rep      http1.Reply
 	source   replyBody
@@ -147,7 +149,16 @@ func (x *exchange) exchange() failure {
 	if x.again {
 		send = (*endpoint.Endpoint).SendFresh
 	}
-	conn, f := send(e, x.p.ctx, x.msg.Bytes(), endpoint.Wait{Client: x, Not: x.hurried(), Until: x.until})
+	first := x.msg.Bytes()
+	x.pump.forward = nil
+	if x.ajp.size = e.PacketSize(); x.ajp.size > 0 {
+		x.pump.forward = &x.ajp
+		var err error
+		if first, err = x.forward(x.ajp.size); err != nil {
+			return x.failed(failTooLarge, err)
+		}
+	}
+	conn, f := send(e, x.p.ctx, first, endpoint.Wait{Client: x, Not: x.hurried(), Until: x.until})
 	x.sent(conn, begun)
 	if f != nil && (conn == nil || isTimeout(f.Err)) {
 		x.conn = conn
@@ -156,7 +167,14 @@ func (x *exchange) exchange() failure {
 	// After a write that failed midway a reply may be waiting all the same: a
 	// member that answers early stops reading (peers.md C17).
 	x.conn = conn
-	if f == nil && x.pump.wanted() {
+	switch {
+	case f != nil:
+	case x.ajp.size > 0:
+		conn.Feeder = x
+		if f := x.beginForward(); f != failNone {
+			return x.stop(f)
+		}
+	case x.pump.wanted():
 		x.pump.start(x)
 	}
 	for {
@@ -312,7 +330,7 @@ func (x *exchange) watch(read func(step time.Duration) error) error {
 		if last := x.pump.progress(); last.After(since) {
 			since = last
 		}
-		if !x.pump.busy() && x.out.gone() {
+		if x.pump.quiet() && x.out.gone() {
 			return errGone
 		}
 		if silence > 0 && time.Since(since) >= silence {

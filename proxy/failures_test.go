@@ -46,7 +46,7 @@ func allCrash(names ...string) map[string]handler {
 }
 
 func TestNothingSentAnyMethod(t *testing.T) { // PLUG-100
-	both(t, options{without: []string{"a"}}, func(t *testing.T, w *world) {
+	every(t, options{without: []string{"a"}}, func(t *testing.T, w *world) {
 		for i := range 6 {
 			start := time.Now()
 			a := w.post("/order", "s.a", "1 book")
@@ -69,7 +69,7 @@ func TestReplyTimeout(t *testing.T) { // PLUG-101
 		return counter(m, c, r)
 	}
 	lines := "worker.a.reply_timeout=1000\nworker.b.reply_timeout=1000\nworker.c.reply_timeout=1000\n"
-	both(t, options{lines: lines, serve: map[string]handler{"a": slow}}, func(t *testing.T, w *world) {
+	every(t, options{lines: lines, serve: map[string]handler{"a": slow}}, func(t *testing.T, w *world) {
 		if a := w.get("/", "s.a"); a.status != 200 || a.member == "a" {
 			t.Errorf("GET = %d from %q, want 200 from another member", a.status, a.member)
 		}
@@ -92,7 +92,7 @@ func TestReplyTimeoutOnce(t *testing.T) { // PLUG-101, D8: idempotent, once
 		lines += "worker." + m + ".reply_timeout=1000\n"
 		serve[m] = silent
 	}
-	both(t, options{lines: lines, serve: serve}, func(t *testing.T, w *world) {
+	every(t, options{lines: lines, serve: serve}, func(t *testing.T, w *world) {
 		if a := w.get("/", ""); a.status != 504 {
 			t.Errorf("GET = %d, want 504", a.status)
 		}
@@ -104,7 +104,7 @@ func TestReplyTimeoutOnce(t *testing.T) { // PLUG-101, D8: idempotent, once
 
 func TestDroppedByLivingMember(t *testing.T) { // PLUG-102, C2
 	drop := func(*fake, *memberConn, *http.Request) bool { return false }
-	both(t, options{serve: map[string]handler{"a": drop}}, func(t *testing.T, w *world) {
+	every(t, options{serve: map[string]handler{"a": drop}}, func(t *testing.T, w *world) {
 		if a := w.post("/", "s.a", "x"); a.status != 502 {
 			t.Errorf("POST = %d, want 502", a.status)
 		}
@@ -133,7 +133,7 @@ func TestDroppedOnce(t *testing.T) {
 		}
 		return counter(m, c, r)
 	}
-	both(t, options{serve: map[string]handler{"a": once}}, func(t *testing.T, w *world) {
+	every(t, options{serve: map[string]handler{"a": once}}, func(t *testing.T, w *world) {
 		first = true
 		if a := w.get("/", "s.a"); a.status != 200 || a.member != "a" {
 			t.Errorf("GET = %d from %q, want 200 from a", a.status, a.member)
@@ -169,7 +169,7 @@ func TestDeadlyRequest(t *testing.T) {
 				}
 			}
 			o.config = func(c *proxy.Config) { c.MaxResend = tt.resend }
-			both(t, o, func(t *testing.T, w *world) {
+			every(t, o, func(t *testing.T, w *world) {
 				a, err := w.do(tt.method, "/crash", "s.a", nil)
 				if err != nil {
 					t.Fatal(err)
@@ -200,7 +200,7 @@ func TestDeadlyRequest(t *testing.T) {
 // A request that killed once is not sent again when it kills again (D8).
 func TestDeadlyRequestAgain(t *testing.T) {
 	members := []string{"a", "b", "c", "d", "e", "f"}
-	both(t, options{members: members, serve: allCrash(members...)}, func(t *testing.T, w *world) {
+	every(t, options{members: members, serve: allCrash(members...)}, func(t *testing.T, w *world) {
 		w.get("/crash", "s.a")
 		w.get("/crash", "s.a")
 		dead := w.total()
@@ -221,7 +221,7 @@ func TestResendAvoidsCopies(t *testing.T) {
 		config: func(c *proxy.Config) { c.Codec = codec },
 	}
 	session := signed(t, codec, "k7Qx", "a", "b")
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		a, err := w.do("GET", "/crash", session, nil)
 		if err != nil || a.member != "c" {
 			t.Errorf("GET = %d from %q, %v; want c, which holds no copy", a.status, a.member, err)
@@ -291,7 +291,7 @@ func TestNotExecuted(t *testing.T) { // D8, PLUG-103
 // the next member; one of which pieces are gone does not.
 func TestLongBodyReplay(t *testing.T) {
 	long := strings.Repeat("x", 300_000)
-	both(t, options{without: []string{"a"}}, func(t *testing.T, w *world) {
+	every(t, options{without: []string{"a"}}, func(t *testing.T, w *world) {
 		if a := w.post("/", "s.a", long); a.status != 200 || len(a.body) < len(long) {
 			t.Errorf("POST of %d bytes past a refused member = %d with %d bytes", len(long), a.status, len(a.body))
 		}
@@ -301,7 +301,7 @@ func TestLongBodyReplay(t *testing.T) {
 		return err != nil
 	}
 	o := options{serve: map[string]handler{"a": half}, config: func(c *proxy.Config) { c.Spool.Total = -1 }}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		r, _ := http.NewRequestWithContext(context.Background(), http.MethodPut, "http://"+proxyAddr+"/", strings.NewReader(long))
 		r.Header.Set("Cookie", "JSESSIONID=s.a")
 		a, err := w.send(r)
@@ -323,7 +323,7 @@ func TestBodyReplay(t *testing.T) {
 	}
 	for _, chunked := range []bool{false, true} {
 		t.Run(fmt.Sprintf("chunked=%v", chunked), func(t *testing.T) {
-			both(t, options{serve: allCrashOn(read, "a")}, func(t *testing.T, w *world) {
+			every(t, options{serve: allCrashOn(read, "a")}, func(t *testing.T, w *world) {
 				var src io.Reader = strings.NewReader(body)
 				if chunked {
 					src = io.MultiReader(strings.NewReader(body[:1000]), strings.NewReader(body[1000:]))
@@ -357,7 +357,7 @@ func allCrashOn(h handler, names ...string) map[string]handler {
 
 func TestStatuses(t *testing.T) { // PLUG-105
 	t.Run("503 if nobody can be reached", func(t *testing.T) {
-		both(t, options{without: []string{"a", "b", "c"}}, func(t *testing.T, w *world) {
+		every(t, options{without: []string{"a", "b", "c"}}, func(t *testing.T, w *world) {
 			for _, session := range []string{"", "s.a"} {
 				if a := w.post("/", session, "x"); a.status != 503 {
 					t.Errorf("POST = %d, want 503", a.status)
@@ -367,7 +367,7 @@ func TestStatuses(t *testing.T) { // PLUG-105
 	})
 	t.Run("413", func(t *testing.T) {
 		o := options{config: func(c *proxy.Config) { c.MaxBody = 10 }}
-		both(t, o, func(t *testing.T, w *world) {
+		every(t, o, func(t *testing.T, w *world) {
 			if a := w.post("/", "", "0123456789"); a.status != 200 {
 				t.Errorf("10 bytes = %d, want 200", a.status)
 			}
@@ -394,7 +394,7 @@ func TestStatuses(t *testing.T) { // PLUG-105
 // TC-3b: a member that is back is used at once if it is the only one, whatever
 // recover_time says.
 func TestRecoverTimeTrap(t *testing.T) {
-	both(t, options{members: []string{"a", "b"}}, func(t *testing.T, w *world) {
+	every(t, options{members: []string{"a", "b"}}, func(t *testing.T, w *world) {
 		w.get("/", "s.a")
 		w.members["a"].kill()
 		if a := w.get("/", "s.a"); a.member != "b" {
@@ -414,7 +414,7 @@ func TestRecoverTimeTrap(t *testing.T) {
 
 // PLUG-107: only the first request pays for a member that is not there.
 func TestDeadMemberIsKnown(t *testing.T) {
-	both(t, options{}, func(t *testing.T, w *world) {
+	every(t, options{}, func(t *testing.T, w *world) {
 		w.get("/", "s.a")
 		time.Sleep(2 * time.Second)
 		w.net.Cut("10.0.0.1", "10.0.1.1")
@@ -433,7 +433,7 @@ func TestDeadMemberIsKnown(t *testing.T) {
 // The target of design 6: a cut cable costs the first new request at most a
 // second, with our defaults.
 func TestCutCable(t *testing.T) {
-	both(t, options{}, func(t *testing.T, w *world) {
+	every(t, options{}, func(t *testing.T, w *world) {
 		w.get("/", "s.a")
 		time.Sleep(10 * time.Second)
 		w.net.Cut("10.0.0.1", "10.0.1.1")
@@ -451,7 +451,7 @@ func TestKeptConnectionClosed(t *testing.T) {
 		counter(m, c, r)
 		return false
 	}
-	both(t, options{members: []string{"a"}, serve: map[string]handler{"a": closing}}, func(t *testing.T, w *world) {
+	every(t, options{members: []string{"a"}, serve: map[string]handler{"a": closing}}, func(t *testing.T, w *world) {
 		for i := range 10 {
 			if a := w.post("/", "", "x"); a.status != 200 {
 				t.Fatalf("POST %d = %d, want 200", i, a.status)
@@ -475,7 +475,7 @@ func TestClientAbort(t *testing.T) {
 		left <- time.Now()
 		return false
 	}
-	both(t, options{members: []string{"a", "b"}, serve: map[string]handler{"a": stuck}}, func(t *testing.T, w *world) {
+	every(t, options{members: []string{"a", "b"}, serve: map[string]handler{"a": stuck}}, func(t *testing.T, w *world) {
 		left = make(chan time.Time, 1)
 		ctx, cancel := context.WithCancel(context.Background())
 		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+proxyAddr+"/stuck", nil)
@@ -502,7 +502,7 @@ func TestClientAbort(t *testing.T) {
 }
 
 func TestUnknownRoute(t *testing.T) { // PLUG-110, D02
-	both(t, options{}, func(t *testing.T, w *world) {
+	every(t, options{}, func(t *testing.T, w *world) {
 		served := map[string]int{}
 		for range 30 {
 			served[w.get("/", "s.gone").member]++
@@ -525,7 +525,7 @@ func TestReplyBegun(t *testing.T) {
 	}
 	for name, h := range map[string]handler{"length": cut, "chunked": chunks} {
 		t.Run(name, func(t *testing.T) {
-			both(t, options{serve: map[string]handler{"a": h}, lines: "worker.a.recovery_options=0\n"}, func(t *testing.T, w *world) {
+			every(t, options{serve: map[string]handler{"a": h}, lines: "worker.a.recovery_options=0\n"}, func(t *testing.T, w *world) {
 				a, err := w.do("GET", "/", "s.a", nil)
 				if err == nil {
 					err = a.err
@@ -585,7 +585,7 @@ func TestFailOnStatus(t *testing.T) { // PLUG-80
 	}
 	o := options{lines: "worker.a.fail_on_status=-404,503\n"}
 	o.serve = map[string]handler{"a": status(503)}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		if a := w.post("/", "s.a", "x"); a.status != 200 {
 			t.Errorf("POST past a 503 = %d, want 200", a.status)
 		}
@@ -595,7 +595,7 @@ func TestFailOnStatus(t *testing.T) { // PLUG-80
 		}
 	})
 	o.serve = map[string]handler{"a": status(404)}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		if a := w.get("/", "s.a"); a.status != 200 {
 			t.Errorf("GET past a 404 = %d, want 200", a.status)
 		}
@@ -621,7 +621,7 @@ func TestSlowUpload(t *testing.T) {
 		return c.reply(m, "done")
 	}
 	o := options{serve: map[string]handler{"a": slow}, lines: "worker.a.reply_timeout=3000\n"}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		a, err := w.do("POST", "/", "s.a", bytes.NewReader(body))
 		if err != nil || a.status != 200 {
 			t.Errorf("POST to a slow reader = %d, %v; want 200", a.status, err)
@@ -632,7 +632,7 @@ func TestSlowUpload(t *testing.T) {
 // No member is tried twice while others have not been tried.
 func TestEachMemberOnce(t *testing.T) { // D01
 	members := []string{"a", "b", "c", "d", "e", "f", "g"}
-	both(t, options{members: members, without: members[:6]}, func(t *testing.T, w *world) {
+	every(t, options{members: members, without: members[:6]}, func(t *testing.T, w *world) {
 		if a := w.post("/", "s.a", "x"); a.status != 200 || a.member != "g" {
 			t.Errorf("POST = %d from %q, want 200 from the only member there is", a.status, a.member)
 		}
@@ -654,11 +654,11 @@ func TestVigil(t *testing.T) {
 		do   func(w *world)
 	}{
 		{"cut cable", options{}, func(w *world) { w.net.Cut("10.0.0.1", "10.0.1.1") }},
-		{"frozen node of ours", options{config: ours}, func(w *world) { w.net.Host("10.0.1.1").Freeze() }},
+		{"frozen node of ours", options{config: ours, http: true}, func(w *world) { w.net.Host("10.0.1.1").Freeze() }},
 	}
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
-			both(t, f.o, func(t *testing.T, w *world) {
+			every(t, f.o, func(t *testing.T, w *world) {
 				w.get("/", "s.a")
 				f.do(w)
 				defer w.net.Host("10.0.1.1").Thaw()
@@ -719,7 +719,7 @@ func TestVigilPatience(t *testing.T) {
 		"stopping":      {config: ours, serve: map[string]handler{"a": closing}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			both(t, o, func(t *testing.T, w *world) {
+			every(t, o, func(t *testing.T, w *world) {
 				busy = make(chan struct{}, 1)
 				if a := w.post("/", "s.a", "x"); a.status != 200 || a.member != "a" {
 					t.Errorf("POST = %d from %q, want 200 from a", a.status, a.member)

@@ -43,7 +43,7 @@ func TestServerSentEvents(t *testing.T) {
 				c.say("%s", f.end)
 				return name == "chunked"
 			}
-			both(t, options{serve: everywhere(h)}, func(t *testing.T, w *world) {
+			every(t, options{serve: everywhere(h)}, func(t *testing.T, w *world) {
 				r, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+proxyAddr+"/events", nil)
 				start := time.Now()
 				resp, err := w.client.Do(r)
@@ -94,7 +94,7 @@ func TestStreamAndStop(t *testing.T) {
 			}
 		}
 	}
-	both(t, options{serve: everywhere(h)}, func(t *testing.T, w *world) {
+	every(t, options{serve: everywhere(h)}, func(t *testing.T, w *world) {
 		r, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+proxyAddr+"/", nil)
 		resp, err := w.client.Do(r)
 		if err != nil {

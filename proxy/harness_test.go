@@ -34,6 +34,17 @@ var clients = []struct {
 	http2 bool
 }{{"http1", false}, {"http2", true}}
 
+// every is both, and once more with members that speak AJP13.
+func every(t *testing.T, o options, f func(t *testing.T, w *world)) {
+	t.Helper()
+	both(t, o, f)
+	if o.http {
+		return
+	}
+	o.ajp = true
+	t.Run("ajp", func(t *testing.T) { bubble(t, false, o, f) })
+}
+
 // both runs f in a bubble with a world of its own, once for each way in.
 func both(t *testing.T, o options, f func(t *testing.T, w *world)) {
 	for _, c := range clients {
@@ -65,6 +76,8 @@ type options struct {
 	serve   map[string]handler // by member; see [counter]
 	without []string           // members that nobody has started
 	front   frontend.Config
+	ajp     bool // the members speak AJP13
+	http    bool // they have to speak HTTP
 }
 
 // A handler is how a fake member answers one request on the wire. It returns
@@ -74,6 +87,7 @@ type handler func(m *fake, c *memberConn, r *http.Request) bool
 // A world is a proxy, fake members and a client on a network in memory.
 type world struct {
 	t       *testing.T
+	ajp     bool // options.ajp
 	net     *pipenet.Net
 	members map[string]*fake
 	proxy   *proxy.Proxy
@@ -92,19 +106,24 @@ const proxyAddr = "10.0.0.1:80"
 
 func newWorld(t *testing.T, http2 bool, o options) *world {
 	t.Helper()
-	w := &world{t: t, net: pipenet.New(), members: map[string]*fake{}, log: new(lines), access: new(lines), served: make(chan error, 1)}
+	w := &world{ajp: o.ajp, t: t, net: pipenet.New(), members: map[string]*fake{}, log: new(lines), access: new(lines), served: make(chan error, 1)}
 	if o.members == nil {
 		o.members = []string{"a", "b", "c"}
 	}
 	var text strings.Builder
 	for i, name := range o.members {
 		ip := fmt.Sprintf("10.0.1.%d", i+1)
-		fmt.Fprintf(&text, "worker.%s.type=http\nworker.%[1]s.host=%s\nworker.%[1]s.port=8080\n", name, ip)
+		typ := worker.TypeHTTP
+		if o.ajp {
+			typ = worker.TypeAJP13
+		}
+		fmt.Fprintf(&text, "worker.%[1]s.type=%[2]s\nworker.%[1]s.host=%[3]s\nworker.%[1]s.port=8080\n", name, typ, ip)
 		h := o.serve[name]
 		if h == nil {
 			h = counter
 		}
 		w.members[name] = newFake(t, w.net, ip, name, h)
+		w.members[name].ajp = o.ajp
 		w.net.Host(ip) // it is there, so that it refuses while nobody listens
 		if !slices.Contains(o.without, name) {
 			w.members[name].start()
@@ -346,12 +365,15 @@ type fake struct {
 	handler handler
 	world   *world // for a handler that needs it; set by its test
 
-	mu    sync.Mutex // guards what follows
-	ln    net.Listener
-	seen  []string // method and path of requests, probes left out
-	conns int
-	open  map[net.Conn]struct{}
-	done  sync.WaitGroup
+	ajp bool // it speaks AJP13
+
+	mu        sync.Mutex    // guards what follows
+	forwarded []*ajpRequest // over AJP13
+	ln        net.Listener
+	seen      []string // method and path of requests, probes left out
+	conns     int
+	open      map[net.Conn]struct{}
+	done      sync.WaitGroup
 }
 
 func newFake(t *testing.T, network *pipenet.Net, ip, name string, h handler) *fake {
@@ -416,6 +438,10 @@ func (m *fake) serve(nc net.Conn) {
 		delete(m.open, nc)
 		m.mu.Unlock()
 	}()
+	if m.ajp {
+		m.serveAJP(nc)
+		return
+	}
 	c := &memberConn{Conn: nc, r: bufio.NewReader(nc)}
 	for {
 		r, err := http.ReadRequest(c.r)
@@ -426,9 +452,7 @@ func (m *fake) serve(nc net.Conn) {
 			c.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 			continue
 		}
-		m.mu.Lock()
-		m.seen = append(m.seen, r.Method+" "+r.RequestURI)
-		m.mu.Unlock()
+		m.note(r)
 		if !m.handler(m, c, r) {
 			return
 		}
@@ -436,6 +460,13 @@ func (m *fake) serve(nc net.Conn) {
 			return
 		}
 	}
+}
+
+// note notes that the member has got r.
+func (m *fake) note(r *http.Request) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen = append(m.seen, r.Method+" "+r.RequestURI)
 }
 
 // requests returns what the member has got so far.

@@ -7,7 +7,7 @@ import (
 
 // PLUG-1: simple cycling through the list in order.
 func TestRoundRobin(t *testing.T) {
-	both(t, options{}, func(t *testing.T, w *world) {
+	every(t, options{}, func(t *testing.T, w *world) {
 		for range 300 {
 			if a := w.get("/", ""); a.status != 200 {
 				t.Fatalf("status %d", a.status)
@@ -23,7 +23,7 @@ func TestRoundRobin(t *testing.T) {
 
 // PLUG-2: sessions stay where they are.
 func TestSticky(t *testing.T) {
-	both(t, options{}, func(t *testing.T, w *world) {
+	every(t, options{}, func(t *testing.T, w *world) {
 		for i := range 1000 {
 			want := string(rune('a' + i%3))
 			if a := w.get("/", fmt.Sprintf("s%d.%s", i, want)); a.member != want {

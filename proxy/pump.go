@@ -41,6 +41,11 @@ type pump struct {
 
 	out  http1.Out // what is framed
 	rest rest
+
+	// Over AJP13.
+	forward *forward      // of the exchange; nil if its member speaks HTTP
+	asked   chan int      // how many bytes a piece may have that the member asks for
+	quit    chan struct{} // a token: it is over
 }
 
 // reset makes p ready for a request whose body has ended or not.
@@ -56,6 +61,9 @@ func (p *pump) wanted() bool { return p.full || !p.ended.Load() }
 
 // start lets the pump send the rest of the body to the member of x.
 func (p *pump) start(x *exchange) {
+	if p.forward != nil {
+		p.prepare()
+	}
 	if p.done == nil {
 		p.done = make(chan struct{}, 1)
 	}
@@ -72,10 +80,14 @@ func (p *pump) start(x *exchange) {
 func (p *pump) run(x *exchange) {
 	defer func() { p.done <- struct{}{} }()
 	var err error
-	if !p.full {
-		err = p.keep(x)
-	}
-	if err == nil && p.full {
+	switch {
+	case p.forward != nil:
+		err = p.feed(x)
+	case !p.full:
+		if err = p.keep(x); err == nil && p.full {
+			err = p.pass(x)
+		}
+	default:
 		err = p.pass(x)
 	}
 	if err == nil || errors.Is(err, http1.ErrInterrupted) {
@@ -191,6 +203,12 @@ func (p *pump) busy() bool {
 	return p.running
 }
 
+// quiet reports whether the pump touches neither the client nor the member now, nor
+// will before the member has asked it to.
+func (p *pump) quiet() bool {
+	return !p.busy() || p.forward != nil && p.forward.granted == p.forward.answered.Load()
+}
+
 // progress returns since when the member has had nothing to wait for.
 func (p *pump) progress() time.Time {
 	if at := p.last.Load(); at != clientsTurn {
@@ -217,6 +235,13 @@ func (p *pump) halt(x *exchange) {
 	if !p.running {
 		return
 	}
+	if p.forward != nil {
+		p.quit <- struct{}{}
+	}
+	if p.quiet() {
+		p.wait()
+		return
+	}
 	if p.drained.Load() {
 		t := time.NewTimer(lastWords)
 		defer t.Stop()
@@ -237,6 +262,11 @@ func (p *pump) halt(x *exchange) {
 // does not run.
 func (p *pump) replayable() bool { return !p.spilled && (!p.broken || p.ended.Load()) }
 
-// complete reports whether the member has got all of the request. The pump does
-// not run.
-func (p *pump) complete() bool { return p.ended.Load() && !p.unsent }
+// complete reports whether the member has got all of the request, or over AJP13 all
+// that it has asked for. The pump does not run.
+func (p *pump) complete() bool {
+	if p.forward != nil {
+		return p.forward.granted == p.forward.answered.Load()
+	}
+	return p.ended.Load() && !p.unsent
+}

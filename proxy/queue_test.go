@@ -55,7 +55,7 @@ func (w *world) launch(ctx context.Context, session string) <-chan answer {
 // A request without a session goes to whoever has room, and waits only if nobody
 // has; one with a session waits for its member.
 func TestQueue(t *testing.T) {
-	both(t, onePlace(), func(t *testing.T, w *world) {
+	every(t, onePlace(), func(t *testing.T, w *world) {
 		first := []<-chan answer{w.launch(t.Context(), "s.a"), w.launch(t.Context(), ""), w.launch(t.Context(), "")}
 		bound := w.launch(t.Context(), "s.a")
 		free := w.launch(t.Context(), "")
@@ -88,7 +88,7 @@ func TestQueue(t *testing.T) {
 func TestQueueTimeout(t *testing.T) {
 	o := onePlace()
 	o.lines = strings.ReplaceAll(o.lines, "10000", "300")
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		first := w.launch(t.Context(), "s.a")
 		start := time.Now()
 		a := soon(t, w.launch(t.Context(), "s.a"), 10*time.Second)
@@ -129,7 +129,7 @@ func TestQueueIsSentElsewhere(t *testing.T) {
 			o.lines = strings.ReplaceAll(o.lines, "worker.b.connection_pool_size=1\n", "")
 			o.lines = strings.ReplaceAll(o.lines, "worker.c.connection_pool_size=1\n", "")
 			o.serve = map[string]handler{"a": func(*fake, *memberConn, *http.Request) bool { time.Sleep(time.Minute); return false }}
-			both(t, o, func(t *testing.T, w *world) {
+			every(t, o, func(t *testing.T, w *world) {
 				w.proxy.SetMembers(running("abc"))
 				ctx, leave := context.WithCancel(t.Context())
 				stuck := w.launch(ctx, "s.a")
@@ -153,7 +153,7 @@ func TestQueueIsSentElsewhere(t *testing.T) {
 
 // A client that leaves the queue is not served, and nobody's failure (D10).
 func TestQueueClientLeavesProxy(t *testing.T) {
-	both(t, onePlace(), func(t *testing.T, w *world) {
+	every(t, onePlace(), func(t *testing.T, w *world) {
 		first := w.launch(t.Context(), "s.a")
 		ctx, leave := context.WithCancel(t.Context())
 		second := w.launch(ctx, "s.a")
@@ -184,7 +184,7 @@ func TestFullBacklog(t *testing.T) {
 		return counter(m, c, r)
 	}
 	for _, refuse := range []time.Duration{300 * time.Millisecond, 5 * time.Second} {
-		both(t, options{serve: map[string]handler{"a": slow}}, func(t *testing.T, w *world) {
+		every(t, options{serve: map[string]handler{"a": slow}}, func(t *testing.T, w *world) {
 			a := w.members["a"]
 			running := w.ask(t.Context(), "GET", "s.a")
 			time.Sleep(100 * time.Millisecond)

@@ -77,6 +77,7 @@ func (x *exchange) writeHead(expect bool) {
 	x.writeOrigin()
 	o.Field(requestID, x.id)
 	o.EndHead()
+	x.bodyAt = o.Len()
 }
 
 // hopByHop writes the lines that are about the connection to the member alone,

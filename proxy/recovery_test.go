@@ -147,7 +147,7 @@ func TestOneTrial(t *testing.T) {
 
 // D20: how a member stands is one fact for all clients and connections.
 func TestOneState(t *testing.T) {
-	both(t, options{without: []string{"a"}}, func(t *testing.T, w *world) {
+	every(t, options{without: []string{"a"}}, func(t *testing.T, w *world) {
 		w.get("/", "s.a")
 		dials := w.member("a").Served
 		for range 20 {
@@ -171,7 +171,7 @@ func TestMovesOnce(t *testing.T) {
 		return true
 	}
 	o := options{serve: map[string]handler{"a": rebind, "b": rebind, "c": rebind}}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		w.proxy.SetMembers(running("abc"))
 		w.members["a"].kill()
 		w.proxy.SetMembers(running("bc"))
@@ -201,7 +201,7 @@ func TestLoneServer(t *testing.T) {
 		return counter(m, c, r)
 	}
 	for _, lines := range []string{"", "worker.a.fail_on_status=503\n"} {
-		both(t, options{members: []string{"a"}, lines: lines, serve: map[string]handler{"a": once}}, func(t *testing.T, w *world) {
+		every(t, options{members: []string{"a"}, lines: lines, serve: map[string]handler{"a": once}}, func(t *testing.T, w *world) {
 			first = true
 			a := w.get("/", "")
 			if lines == "" && (a.status != 503 || a.body != "late") {

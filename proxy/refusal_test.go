@@ -73,7 +73,7 @@ func TestEveryFailureHasItsStatus(t *testing.T) {
 					rules:  "/app/*=lb\n/typo=nobody\n",
 					config: func(c *proxy.Config) { c.ErrorPages, c.MaxBody = with, 4000 },
 				}
-				both(t, o, func(_ *testing.T, w *world) {
+				every(t, o, func(_ *testing.T, w *world) {
 					if tt.before != nil {
 						tt.before(w)
 					}
@@ -140,7 +140,7 @@ func TestErrorPageOfBadRequests(t *testing.T) {
 			_ = c.Close()
 		}
 	})
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		a, err := w.do(http.MethodHead, "/", "", nil)
 		if err != nil || a.status != 503 || a.body != "" || a.header.Get("Content-Length") != strconv.Itoa(len(pages[0].Body)) {
 			t.Errorf("HEAD = %d, length %s, body %q, %v", a.status, a.header.Get("Content-Length"), a.body, err)
@@ -157,7 +157,7 @@ func TestUseServerErrors(t *testing.T) {
 		return true
 	}
 	o := options{members: []string{"a"}, serve: map[string]handler{"a": serve}, rules: "/x=lb;use_server_errors=401\n/*=lb\n", config: func(c *proxy.Config) { c.ErrorPages = pages }}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		for _, tt := range []struct {
 			path, body string
 			challenges int
@@ -199,7 +199,7 @@ func TestErrorPagesAreChecked(t *testing.T) {
 // A page as long as one may be arrives whole.
 func TestLongErrorPage(t *testing.T) {
 	long := map[int]proxy.ErrorPage{0: {ContentType: "text/html", Body: []byte(strings.Repeat("sorry ", proxy.MaxErrorPage/6))}}
-	both(t, options{rules: "/app=lb\n", config: func(c *proxy.Config) { c.ErrorPages = long }}, func(t *testing.T, w *world) {
+	every(t, options{rules: "/app=lb\n", config: func(c *proxy.Config) { c.ErrorPages = long }}, func(t *testing.T, w *world) {
 		for range 2 {
 			w.checkRefusal(w.get("/x", ""), 404, long)
 			if _, err := w.do(http.MethodPost, "/x", "", io.LimitReader(strings.NewReader(strings.Repeat("x", 1000)), 1000)); err != nil {

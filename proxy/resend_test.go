@@ -80,7 +80,7 @@ func TestResendWaits(t *testing.T) { // D8, TC-7
 		members: four, serve: allCrash("a"),
 		config: func(c *proxy.Config) { c.Codec = codec },
 	}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		w.proxy.SetMembers(running("abcd"))
 		got := w.ask(t.Context(), "GET", signed(t, codec, "k7Qx", "a", "b"))
 		held(t, got, "though nobody has recovered")
@@ -113,7 +113,7 @@ func TestResendKills(t *testing.T) { // TC-7
 	}{{2, "GET", 1}, {3, "GET", 2}, {4, "GET", 2}, {2, "POST", 1}, {3, "POST", 1}, {4, "POST", 1}} {
 		names := four[:tt.members]
 		all := "abcd"[:tt.members]
-		both(t, options{members: names, serve: allCrash(names...)}, func(t *testing.T, w *world) {
+		every(t, options{members: names, serve: allCrash(names...)}, func(t *testing.T, w *world) {
 			w.proxy.SetMembers(running(all))
 			got := w.ask(t.Context(), tt.method, "s.a")
 			if tt.dead > 1 {
@@ -152,7 +152,7 @@ func TestResendWaitEnds(t *testing.T) { // D8
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			o := options{members: four, serve: allCrash("a"), config: func(c *proxy.Config) { c.ResendWait = tt.wait }}
-			both(t, o, func(t *testing.T, w *world) {
+			every(t, o, func(t *testing.T, w *world) {
 				w.proxy.SetMembers(running("abcd"))
 				start := time.Now()
 				got := w.ask(t.Context(), "GET", "s.a")
@@ -177,7 +177,7 @@ func TestResendWaitEnds(t *testing.T) { // D8
 
 // A second death while the request waits is waited for as well.
 func TestResendWaitsForTwoDeaths(t *testing.T) { // D8
-	both(t, options{members: four, serve: allCrash("a")}, func(t *testing.T, w *world) {
+	every(t, options{members: four, serve: allCrash("a")}, func(t *testing.T, w *world) {
 		w.proxy.SetMembers(running("abcd"))
 		got := w.ask(t.Context(), "GET", "s.a")
 		held(t, got, "though nobody has recovered")
@@ -198,7 +198,7 @@ func TestResendToHolder(t *testing.T) { // D8
 		members: []string{"a", "b", "c"}, serve: allCrash("c"),
 		config: func(c *proxy.Config) { c.Codec = codec },
 	}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		w.proxy.SetMembers(running("abc", 3))
 		// c gets the request after a and b have said that they have not run it.
 		for _, name := range []string{"a", "b"} {
@@ -216,7 +216,7 @@ func TestResendToHolder(t *testing.T) { // D8
 		}
 	})
 	o.serve = allCrash("c")
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		w.proxy.SetMembers(running("abc", 3))
 		// The cookie is from before: c serves since.
 		a := w.get("/crash", signed(t, codec, "k7Qx", "c", "b"))
@@ -232,7 +232,7 @@ func TestResendToHolder(t *testing.T) { // D8
 
 // A client that leaves ends the wait.
 func TestResendClientLeaves(t *testing.T) { // PLUG-109, D10
-	both(t, options{members: four, serve: allCrash("a")}, func(t *testing.T, w *world) {
+	every(t, options{members: four, serve: allCrash("a")}, func(t *testing.T, w *world) {
 		w.proxy.SetMembers(running("abcd"))
 		ctx, leave := context.WithCancel(t.Context())
 		got := w.ask(ctx, "GET", "s.a")
@@ -268,7 +268,7 @@ func TestResendReborn(t *testing.T) { // D12, D8
 		}
 		return counter(m, c, r)
 	}
-	both(t, options{members: four, serve: map[string]handler{"a": reborn}}, func(t *testing.T, w *world) {
+	every(t, options{members: four, serve: map[string]handler{"a": reborn}}, func(t *testing.T, w *world) {
 		first = true
 		w.members["a"].world = w
 		w.proxy.SetMembers(running("abcd"))
@@ -303,7 +303,7 @@ func TestResendWithoutGossip(t *testing.T) { // D8
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			o := options{members: []string{"a", "b", "c"}, serve: tt.serve, config: func(c *proxy.Config) { c.Codec = codec }}
-			both(t, o, func(t *testing.T, w *world) {
+			every(t, o, func(t *testing.T, w *world) {
 				start := time.Now()
 				a := w.get("/crash", tt.session)
 				if a.status != tt.status || a.member != tt.member || time.Since(start) > 110*time.Millisecond {

@@ -31,7 +31,7 @@ func twoLBs(t *testing.T, o options, f func(t *testing.T, w *world)) {
 		w.members[name].start()
 	}
 	o.lines += "worker.c.type=http\nworker.c.host=10.0.1.3\nworker.c.port=8080\n"
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		host(w, "c", "10.0.1.3")
 		host(w, "d", "10.0.1.4")
 		f(t, w)
@@ -204,7 +204,7 @@ func TestReplyTimeoutOfARule(t *testing.T) {
 		members: []string{"a"}, serve: map[string]handler{"a": slow}, lines: "worker.a.reply_timeout=2000\n",
 		rules: "/poll/*=lb;reply_timeout=60000\n/ever/*=lb;reply_timeout=0\n/own/*=lb;reply_timeout=-1\n/quick/*=lb;reply_timeout=1000\n/*=lb\n",
 	}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		for _, tt := range []struct {
 			path   string
 			status int
@@ -246,7 +246,7 @@ func TestExtensions(t *testing.T) {
 /*=lb
 `,
 	}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		by := map[string]int{}
 		for range 10 {
 			by[w.get("/ignore/", "s.b").member]++
@@ -360,7 +360,7 @@ func TestGossipWithSeveralBalancers(t *testing.T) {
 
 // Without a setting a newcomer joins none of several balancers, and that is said.
 func TestNewcomerWithoutABalancer(t *testing.T) {
-	twoLBs(t, options{rules: "/two/*=lb2\n/*=lb\n"}, func(t *testing.T, w *world) {
+	twoLBs(t, options{http: true, rules: "/two/*=lb2\n/*=lb\n"}, func(t *testing.T, w *world) {
 		synctest.Wait() // until the proxy serves
 		for range 2 {
 			w.proxy.SetMembers([]proxy.Member{node("e", "10.0.1.5:8080", 1)})

@@ -27,7 +27,7 @@ func TestRouteCookie(t *testing.T) {
 			c.Codec = testCodec(t)
 		},
 	}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		ask := func(path, cookie string) (answer, []string) {
 			t.Helper()
 			r, _ := http.NewRequest(http.MethodGet, "http://"+proxyAddr+path, nil)
@@ -93,7 +93,7 @@ func TestRouteCookieIsSecure(t *testing.T) {
 	o := options{members: []string{"a"}, lines: "worker.lb.set_session_cookie=1\n", config: func(c *proxy.Config) {
 		c.TrustedNetworks = []netip.Prefix{netip.MustParsePrefix("10.0.2.0/24")}
 	}}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		r, _ := http.NewRequest(http.MethodGet, "http://"+proxyAddr+"/", nil)
 		r.Header.Set("X-Forwarded-For", "192.0.2.1")
 		r.Header.Set("X-Forwarded-Proto", "https")

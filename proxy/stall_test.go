@@ -20,7 +20,7 @@ func TestPausingUpload(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options{lines: "worker.a.reply_timeout=1000\nworker.lb.max_reply_timeouts=1\n"}
-			both(t, o, func(t *testing.T, w *world) {
+			every(t, o, func(t *testing.T, w *world) {
 				a, err := w.do(http.MethodPut, "/", "s.a", body())
 				if err != nil || a.status != 200 || a.member != "a" {
 					t.Errorf("%d from %q, %v; want 200 from a", a.status, a.member, err)
@@ -70,7 +70,7 @@ func TestStopsMidway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Run("RequestTimeout", func(t *testing.T) {
 				o := options{serve: map[string]handler{"a": h}, config: func(c *proxy.Config) { c.RequestTimeout = 3 * time.Second }}
-				both(t, o, func(t *testing.T, w *world) {
+				every(t, o, func(t *testing.T, w *world) {
 					ended = make(chan struct{})
 					start := time.Now()
 					a, err := w.do(http.MethodPost, "/", "s.a", nil)
@@ -81,7 +81,7 @@ func TestStopsMidway(t *testing.T) {
 				})
 			})
 			t.Run("client gone", func(t *testing.T) {
-				both(t, options{serve: map[string]handler{"a": h}}, func(t *testing.T, w *world) {
+				every(t, options{serve: map[string]handler{"a": h}}, func(t *testing.T, w *world) {
 					ended = make(chan struct{})
 					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 					defer cancel()
@@ -97,7 +97,7 @@ func TestStopsMidway(t *testing.T) {
 			})
 			t.Run("reply_timeout", func(t *testing.T) {
 				o := options{serve: map[string]handler{"a": h}, lines: "worker.a.reply_timeout=2000\n"}
-				both(t, o, func(t *testing.T, w *world) {
+				every(t, o, func(t *testing.T, w *world) {
 					ended = make(chan struct{})
 					start := time.Now()
 					_, _ = w.do(http.MethodPost, "/", "s.a", nil)
@@ -115,7 +115,7 @@ func TestStopsMidway(t *testing.T) {
 func TestStalledUpload(t *testing.T) {
 	for name, length := range map[string]int64{"short": 100, "long": 1_000_000, "unknown": -1} {
 		t.Run(name, func(t *testing.T) {
-			both(t, options{config: func(c *proxy.Config) { c.BodyTimeout = 10 * time.Second }}, func(t *testing.T, w *world) {
+			every(t, options{config: func(c *proxy.Config) { c.BodyTimeout = 10 * time.Second }}, func(t *testing.T, w *world) {
 				pr, pw := io.Pipe()
 				defer func() { _ = pw.Close() }()
 				go func() { _, _ = pw.Write([]byte("half")) }()
@@ -143,7 +143,7 @@ func TestStalledReader(t *testing.T) {
 		return false
 	}
 	o := options{serve: map[string]handler{"a": h}, config: func(c *proxy.Config) { c.WriteTimeout = 10 * time.Second }}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		ended = make(chan struct{})
 		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 		defer cancel()

@@ -355,7 +355,7 @@ func TestMaxForwards(t *testing.T) {
 
 // The same over both protocols, with content that is not read.
 func TestAnsweredHere(t *testing.T) {
-	both(t, options{}, func(t *testing.T, w *world) {
+	every(t, options{}, func(t *testing.T, w *world) {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodOptions, "http://"+proxyAddr+"/x", strings.NewReader("content"))
 		r.Header.Set("Max-Forwards", "0")
 		a, err := w.send(r)

@@ -745,7 +745,7 @@ func serveOne(p *proxy.Proxy, ln net.Listener, secure bool) error {
 	if secure {
 		secured = &tls.ConnectionState{}
 	}
-	return p.Serve(c, p.NewClient(nc.RemoteAddr(), secured, nil))
+	return p.Serve(c, p.NewClient(nc.RemoteAddr(), nc.LocalAddr(), secured, nil))
 }
 
 // Over TCP the kernel moves the bytes; all of them arrive, both ways at once, with

@@ -193,7 +193,7 @@ func TestReplies(t *testing.T) {
 	}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			both(t, options{serve: everywhere(answering(tt.reply))}, func(t *testing.T, w *world) {
+			every(t, options{serve: everywhere(answering(tt.reply))}, func(t *testing.T, w *world) {
 				method := tt.method
 				if method == "" {
 					method = "GET"
@@ -232,7 +232,7 @@ func TestConnectionNotReused(t *testing.T) {
 				c.say("%s", reply)
 				return !strings.HasPrefix(reply, "HTTP/1.0")
 			}
-			both(t, options{serve: everywhere(h)}, func(t *testing.T, w *world) {
+			every(t, options{serve: everywhere(h)}, func(t *testing.T, w *world) {
 				for range 3 {
 					if a := w.get("/", "s.a"); a.err != nil || a.body != "hi" && a.status != 204 {
 						t.Errorf("GET = %d %q, %v", a.status, a.body, a.err)
@@ -277,7 +277,7 @@ func TestBodies(t *testing.T) {
 		body := strings.Repeat("z", size)
 		for _, chunked := range []bool{false, true} {
 			t.Run(fmt.Sprintf("size=%d/chunked=%v", size, chunked), func(t *testing.T) {
-				both(t, options{}, func(t *testing.T, w *world) {
+				every(t, options{}, func(t *testing.T, w *world) {
 					for range 2 {
 						var src io.Reader = strings.NewReader(body)
 						if chunked {
@@ -313,7 +313,7 @@ func TestBothDirectionsAtOnce(t *testing.T) {
 			}
 		}
 	}
-	both(t, options{serve: everywhere(h)}, func(t *testing.T, w *world) {
+	every(t, options{serve: everywhere(h)}, func(t *testing.T, w *world) {
 		pr, pw := io.Pipe()
 		r, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://"+proxyAddr+"/", pr)
 		resp, err := w.client.Do(r)
@@ -420,7 +420,7 @@ func answeringUnread(text string) handler {
 // C17: an early reply reaches a client that is still sending.
 func TestEarlyReply(t *testing.T) {
 	h := answeringUnread("HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\n\r\nbig\n")
-	both(t, options{serve: everywhere(h)}, func(t *testing.T, w *world) {
+	every(t, options{serve: everywhere(h)}, func(t *testing.T, w *world) {
 		for i := range 40 {
 			body := io.MultiReader(strings.NewReader(strings.Repeat("x", 200_000)), strings.NewReader(strings.Repeat("y", 200_000)))
 			a, err := w.do("POST", "/", "", body)
@@ -536,7 +536,7 @@ func TestStreamAbandoned(t *testing.T) {
 		close(ended)
 		return false
 	}
-	both(t, options{serve: map[string]handler{"a": h}}, func(t *testing.T, w *world) {
+	every(t, options{serve: map[string]handler{"a": h}}, func(t *testing.T, w *world) {
 		ended = make(chan struct{})
 		r, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+proxyAddr+"/", nil)
 		r.Header.Set("Cookie", "JSESSIONID=s.a")
@@ -565,7 +565,7 @@ func TestStreamAbandoned(t *testing.T) {
 func TestSignedSession(t *testing.T) { // D1, A32
 	codec := testCodec(t)
 	o := options{config: func(c *proxy.Config) { c.Codec = codec }}
-	both(t, o, func(t *testing.T, w *world) {
+	every(t, o, func(t *testing.T, w *world) {
 		session := signed(t, codec, "k7Qx", "b", "c")
 		for range 10 {
 			if a := w.get("/", session); a.member != "b" {

@@ -233,7 +233,7 @@ func (b *Balancer) Pick(r Request) (Lease, error) {
 	b.maxBusy = max(b.maxBusy, b.busy)
 	charged := b.begin(m, fresh, now)
 	r.Round.add(m.slot)
-	l := Lease{b: b, m: m, route: m.Route, value: m.Value, life: m.life, reason: why, fresh: fresh, charged: charged}
+	l := Lease{b: b, m: m, route: m.Route, value: m.Value, life: m.life, reason: why, fresh: fresh, charged: charged, activation: r.Activations.of(m)}
 	if b.tuning.Method == LeastTime {
 		l.at = now
 	}

@@ -5,17 +5,18 @@ import "time"
 // A Lease is one request's hold on a member. It is a value; the zero Lease holds
 // nothing.
 type Lease struct {
-	b       *Balancer
-	m       *member
-	route   string
-	value   any
-	life    uint32
-	reason  Reason
-	fresh   bool // counted as a new session
-	told    bool // Answered was called
-	charged uint64
-	carried uint64
-	at      time.Time // when the request began, for LeastTime; else zero
+	b          *Balancer
+	m          *member
+	route      string
+	value      any
+	life       uint32
+	reason     Reason
+	activation Activation
+	fresh      bool // counted as a new session
+	told       bool // Answered was called
+	charged    uint64
+	carried    uint64
+	at         time.Time // when the request began, for LeastTime; else zero
 }
 
 // Route returns the route that the leased member had when it was chosen.
@@ -27,6 +28,9 @@ func (l Lease) Slot() int { return l.m.slot }
 
 // Value returns the Value of the leased member.
 func (l Lease) Value() any { return l.value }
+
+// Activation returns the activation that counted for the request.
+func (l Lease) Activation() Activation { return l.activation }
 
 // Reason returns why the member was chosen.
 func (l Lease) Reason() Reason { return l.reason }

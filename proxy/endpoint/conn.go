@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/understudy-lb/understudy/proxy/ajp"
 	"github.com/understudy-lb/understudy/proxy/http1"
 )
 
@@ -11,8 +12,19 @@ import (
 // request. Its user reads the reply and ends with Done or Close, once. One
 // goroutine may write the rest of the body while another one reads the reply.
 type Conn struct {
+	// Feeder is asked for the request's body over AJP13. It is set before the reply
+	// is read; without one there is no body beyond what Send has sent.
+	Feeder Feeder
+
 	e    *Endpoint
 	wire *http1.Conn
+
+	// Over AJP13 alone.
+	packets ajp.Reader
+	pending ajp.Event // found, but not handed out; Kind is More if there is none
+	text    http1.Out // the reply's head as HTTP
+	content int64     // of the reply's body so far
+	reuse   bool      // the member keeps the connection
 
 	born     time.Time
 	idle     time.Time // when it was kept
@@ -50,7 +62,7 @@ const maxInterims = 16
 // failure of [TimedOut] nothing is lost, and it may be called again. It may be called
 // after a failed write, since a member that answers early stops reading.
 func (c *Conn) ReadReply(rep *http1.Reply, to http1.Method) *Failure {
-	if err := c.wire.ReadReply(rep, to); err != nil {
+	if err := c.read(rep, to); err != nil {
 		kind := replyKind(err)
 		if kind == Interrupted && c.left.Load() {
 			kind = TimedOut
@@ -73,6 +85,14 @@ func (c *Conn) ReadReply(rep *http1.Reply, to http1.Method) *Failure {
 		return c.failure(Malformed, errManyInterims)
 	}
 	return nil
+}
+
+// read is ReadReply in the member's protocol.
+func (c *Conn) read(rep *http1.Reply, to http1.Method) error {
+	if c.e.packet > 0 {
+		return c.readHead(rep, to)
+	}
+	return c.wire.ReadReply(rep, to)
 }
 
 // CopyBody sends out and the rest of a request's body, as [http1.Conn.CopyBody]
@@ -121,12 +141,15 @@ func (c *Conn) Spoil() { c.spoilt.Store(true) }
 // both sides allow it, and nothing has come behind it (peers.md C07); otherwise
 // it is closed.
 func (c *Conn) Done(rep *http1.Reply) {
-	reusable := !c.spoilt.Load() && c.head && !rep.Close && !rep.Switched() &&
-		rep.Body.Ended() && c.wire.Buffered() == 0
-	if reusable {
+	reusable := !c.spoilt.Load() && c.head && rep.Body.Ended() && c.wire.Buffered() == 0
+	switch {
+	case c.e.packet > 0:
+		reusable = reusable && c.reuse
+	case reusable:
+		reusable = !rep.Close && !rep.Switched()
 		c.lifetime = promised(rep)
 	}
-	c.wire.Release()
+	c.release()
 	if !reusable || !c.e.keep(c) {
 		c.shut()
 		c.wire.Recycle()
@@ -134,8 +157,16 @@ func (c *Conn) Done(rep *http1.Reply) {
 	c.e.freeSlot()
 }
 
+// release gives back what a reply needed.
+func (c *Conn) release() {
+	c.wire.Release()
+	c.text.Free()
+	c.Feeder, c.pending = nil, ajp.Event{}
+}
+
 // Close closes the connection, also in the middle of a reply.
 func (c *Conn) Close() {
+	c.release()
 	c.shut()
 	c.wire.Recycle()
 	c.e.freeSlot()

@@ -13,7 +13,7 @@
 //
 //	MaxConns in use          a queue, first come first served (queue.go)
 //	take a kept connection   closed by the member, or bytes nobody asked for: drop it, take the next
-//	  idle for long          OPTIONS * on it; silence: drop all kept ones
+//	  idle for long          OPTIONS *, or a CPING over AJP13; silence: drop all kept ones
 //	else connect             at most ConnectTimeout
 //	write                    no byte taken, kept: drop it, start again; new: a failed try
 //	tries left               after RetryInterval once more

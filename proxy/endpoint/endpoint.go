@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/understudy-lb/understudy/proxy/ajp"
 	"github.com/understudy-lb/understudy/proxy/http1"
 )
 
@@ -19,6 +20,11 @@ type Config struct {
 	// Address is the member's host:port. The name is resolved at every dial,
 	// which mod_jk's is not.
 	Address string
+
+	// PacketSize, if positive, says that the member speaks AJP13, in packets of at
+	// most so many bytes (max_packet_size): [ajp.MinPacket] to [ajp.MaxPacket]. Buffers
+	// must have big ones of that size. If zero, it speaks HTTP/1.1.
+	PacketSize int
 
 	// Host is what a probe names as Host. If empty, it is Address.
 	Host string
@@ -137,6 +143,7 @@ const (
 // concurrent use.
 type Endpoint struct {
 	address string
+	packet  int // Config.PacketSize
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	wire    http1.ConnConfig
 	probe   []byte // the probe as sent
@@ -190,6 +197,9 @@ func New(cfg Config) (*Endpoint, error) {
 	if cfg.Retries < 0 || cfg.MaxConns < 0 || cfg.MaxQueue < 0 || cfg.BusyLimit < 0 || cfg.MinIdle < 0 {
 		return nil, errors.New("endpoint: Config.Retries, MaxConns, MaxQueue, BusyLimit or MinIdle is negative")
 	}
+	if n := cfg.PacketSize; n != 0 && (n < ajp.MinPacket || n > ajp.MaxPacket) {
+		return nil, fmt.Errorf("endpoint: Config.PacketSize is %d, want %d to %d", n, ajp.MinPacket, ajp.MaxPacket)
+	}
 	if cfg.Buffers == nil {
 		cfg.Buffers = http1.NewBuffers(http1.BuffersConfig{})
 	}
@@ -201,6 +211,7 @@ func New(cfg Config) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		address:      cfg.Address,
+		packet:       cfg.PacketSize,
 		dial:         cfg.Dial,
 		probe:        probeRequest(cfg),
 		connect:      cmp.Or(cfg.ConnectTimeout, defaultConnect),
@@ -244,6 +255,9 @@ func dialer(cfg Config) func(context.Context, string, string) (net.Conn, error) 
 	}
 	return d.DialContext
 }
+
+// PacketSize returns Config.PacketSize: not zero if the member speaks AJP13.
+func (e *Endpoint) PacketSize() int { return e.packet }
 
 // Address returns the member's host:port.
 func (e *Endpoint) Address() string { return e.address }

@@ -32,7 +32,7 @@ const (
 	WriteMidway // the write failed after some bytes; a reply may be there all the same
 	Dropped     // the connection ended before a whole reply head
 	TimedOut    // no byte of the reply for ReplyTimeout or SocketTimeout
-	Malformed   // the reply is not HTTP/1.1, or ambiguous, or over a limit
+	Malformed   // the reply is not HTTP/1.1 or not AJP13, or ambiguous, or over a limit
 	Cut         // the reply's head was there, then the rest of it failed
 	Interrupted // Conn.Interrupt ended the wait for the reply
 )

@@ -90,8 +90,8 @@ func (e *Endpoint) checkNew(ctx context.Context, c *Conn) (*Conn, *Failure) {
 	return nil, e.fail(ProbeFailed, err)
 }
 
-// ask sends a probe over c and waits for the complete answer, whatever its
-// status (seeds.md 4.7).
+// ask sends a probe over c, which is a CPING over AJP13, and waits for the complete
+// answer, whatever its status (seeds.md 4.7).
 func (e *Endpoint) ask(c *Conn, wait time.Duration) (answered, usable bool, err error) {
 	e.counts.probes.Add(1)
 	defer func() {
@@ -102,8 +102,26 @@ func (e *Endpoint) ask(c *Conn, wait time.Duration) (answered, usable bool, err 
 	by := time.Now().Add(wait)
 	c.wire.SetReadDeadline(by)
 	defer c.wire.SetReadTimeout(e.wire.ReadTimeout)
-	if _, err := c.wire.Write(e.probe); err != nil {
-		return false, false, err
+	if e.packet > 0 {
+		err = c.askAJP()
+		usable = err == nil && c.wire.Buffered() == 0
+	} else {
+		usable, err = c.askHTTP()
+	}
+	c.wire.Release()
+	switch {
+	case err == nil:
+		return true, usable, nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return false, false, errSilent
+	}
+	return false, false, ended(err)
+}
+
+// askHTTP sends the probe and reads the answer.
+func (c *Conn) askHTTP() (usable bool, err error) {
+	if _, err := c.wire.Write(c.e.probe); err != nil {
+		return false, err
 	}
 	var rep http1.Reply
 	for range maxInterims {
@@ -117,13 +135,5 @@ func (e *Endpoint) ask(c *Conn, wait time.Duration) (answered, usable bool, err 
 	if err == nil {
 		err = rep.Body.Discard(maxProbeBody)
 	}
-	usable = err == nil && !rep.Close && !rep.Switched() && c.wire.Buffered() == 0
-	c.wire.Release()
-	switch {
-	case err == nil:
-		return true, usable, nil
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return false, false, errSilent
-	}
-	return false, false, ended(err)
+	return err == nil && !rep.Close && !rep.Switched() && c.wire.Buffered() == 0, err
 }

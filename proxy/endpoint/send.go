@@ -104,6 +104,8 @@ func (e *Endpoint) attempt(ctx context.Context, first []byte, fresh bool) (*Conn
 // write writes first, to a connection that was looked at.
 func (e *Endpoint) write(c *Conn, first []byte) *Failure {
 	c.interims, c.head = 0, false
+	c.packets.Reset(e.packet)
+	c.content, c.reuse = 0, false
 	c.spoilt.Store(false)
 	n, err := c.wire.Write(first)
 	c.sent.Store(int64(n))
@@ -137,6 +139,7 @@ func (e *Endpoint) connectTo(ctx context.Context) (*Conn, *Failure) {
 		return nil, e.fail(dialKind(ctx, err), err)
 	}
 	c := &Conn{e: e, wire: http1.NewConn(nc, e.wire), born: time.Now()}
+	c.text.Init(e.wire.Buffers)
 	if e.age > 0 {
 		// Not all at once: connections that were made together, when the proxy or
 		// the member began, end one after the other.

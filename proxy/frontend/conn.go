@@ -89,7 +89,7 @@ func (c *conn) secure(t *tls.Conn) bool {
 // has been handed on.
 func (c *conn) requests(wire *http1.Conn) (kept bool) {
 	s := c.s
-	client := s.proxy.NewClient(c.nc.RemoteAddr(), c.tls, &s.last)
+	client := s.proxy.NewClient(c.nc.RemoteAddr(), c.nc.LocalAddr(), c.tls, &s.last)
 	for wait := s.head; ; wait = s.idle {
 		wire.SetReadTimeout(wait)
 		if err := wire.Await(); err != nil || !c.state.CompareAndSwap(idle, busy) {

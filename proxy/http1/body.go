@@ -37,6 +37,7 @@ const chunkSlack = 16 << 10
 // field of [Request] and [Reply]; its zero value is an empty body.
 type Body struct {
 	c       *Conn
+	from    Source // instead of c, see From
 	framing Framing
 	state   chunkState
 	ended   bool
@@ -53,6 +54,39 @@ func (b *Body) start(c *Conn) {
 	b.c = c
 	b.left = b.length
 	b.ended = b.framing == NoBody || b.framing == Length && b.length == 0
+}
+
+// From has the body read from src, which another protocol frames, instead of from
+// the connection. How long it may be is still what the head says: more or less than
+// its Content-Length is an error, and what comes where there is no body is thrown
+// away. It has ended when src has, even if it is empty.
+func (b *Body) From(src Source) {
+	b.from, b.left, b.ended = src, b.length, false
+}
+
+// external is next for a body of another protocol.
+func (b *Body) external() ([]byte, error) {
+	for {
+		p, err := b.from.Next()
+		known := b.framing == Length
+		switch {
+		case err == io.EOF: //nolint:errorlint // a Source returns it bare
+			if known && b.left > 0 {
+				return nil, errBodyShort
+			}
+			b.ended = true
+			return nil, io.EOF
+		case err != nil:
+			return nil, err
+		case b.framing == NoBody:
+			continue
+		case known && int64(len(p)) > b.left:
+			return nil, errBodyLong
+		case known:
+			b.left -= int64(len(p))
+		}
+		return p, nil
+	}
 }
 
 // Framing returns how the message frames its body.
@@ -116,6 +150,8 @@ func (b *Body) next() ([]byte, error) {
 	switch {
 	case b.ended:
 		return nil, io.EOF
+	case b.from != nil:
+		return b.external()
 	case b.framing == Length:
 		p, err := b.data()
 		b.ended = err == nil && b.left == 0
@@ -154,6 +190,9 @@ func (b *Body) next() ([]byte, error) {
 func (b *Body) Ready() bool {
 	if b.ended || b.err != nil {
 		return true
+	}
+	if b.from != nil {
+		return b.from.Ready()
 	}
 	if b.framing != Chunked || b.state == inData {
 		return b.c.r < b.c.w
@@ -317,7 +356,8 @@ func (b *Body) Discard(limit int64) error {
 	return nil
 }
 
-// Read makes a Body an io.Reader, for those who need one.
+// Read makes a Body an io.Reader, for those who need one. It is not for a body of
+// another protocol.
 func (b *Body) Read(p []byte) (int, error) {
 	if b.ended {
 		return 0, io.EOF

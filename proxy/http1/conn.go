@@ -227,6 +227,23 @@ func (c *Conn) Close() error { return c.nc.Close() }
 // minRead is the smallest room worth a read.
 const minRead = 2 << 10
 
+// Unread returns what was read and not consumed, for a reader of another protocol.
+// It is valid until the next read.
+func (c *Conn) Unread() []byte { return c.buf[c.r:c.w] }
+
+// Skip consumes the first n bytes of Unread.
+func (c *Conn) Skip(n int) { c.r += n }
+
+// More reads on behind what is unread, which a big buffer of [Buffers] must have
+// room for. If long, a big one is taken for what comes. The error is io.EOF if the
+// peer has closed the connection.
+func (c *Conn) More(long bool) error {
+	if long && c.r == c.w {
+		c.widen()
+	}
+	return c.fill()
+}
+
 // fill reads once more behind what is unread.
 func (c *Conn) fill() error {
 	c.room()

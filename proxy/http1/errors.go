@@ -66,6 +66,8 @@ var (
 	errChunkExt     = bad("malformed chunk extension")
 	errChunkEnd     = bad("chunk does not end with CRLF")
 	errChunkPadding = bad("too much chunk framing for the data")
+	errBodyLong     = &Error{http.StatusBadGateway, "more body than its Content-Length"}
+	errBodyShort    = &Error{http.StatusBadGateway, "less body than its Content-Length"}
 	errTrailerLong  = &Error{http.StatusRequestHeaderFieldsTooLarge, "trailer longer than the limit"}
 )
 

@@ -160,6 +160,21 @@ func (o *Out) FieldInt(name string, value int64) {
 	o.b = append(o.b, "\r\n"...)
 }
 
+// Line appends a header line of another protocol, unless name or value cannot stand
+// in one; it reports whether they can. What would end the line early is refused and
+// not cleaned: somebody tries to say more than one thing.
+func (o *Out) Line(name, value []byte) bool {
+	if !IsToken(name) || !allText(value) {
+		return false
+	}
+	o.grow(len(name) + len(value) + 4)
+	o.b = append(o.b, name...)
+	o.b = append(o.b, ": "...)
+	o.b = append(o.b, value...)
+	o.b = append(o.b, "\r\n"...)
+	return true
+}
+
 // endField cleans a value that starts at n and ends its line.
 func (o *Out) endField(n int) {
 	for i := n; i < len(o.b); i++ {

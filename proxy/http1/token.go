@@ -29,6 +29,9 @@ func IsToken(b []byte) bool {
 // horizontal tab (RFC 9110 section 5.5).
 func isText(c byte) bool { return c >= ' ' && c != 0x7f || c == '\t' }
 
+// IsText reports whether b may stand in a field value or be a reason phrase.
+func IsText(b []byte) bool { return allText(b) }
+
 func allText(b []byte) bool {
 	for _, c := range b {
 		if !isText(c) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -113,17 +114,13 @@ func (p *parser) typeOf(use usage) Type {
 	case !known:
 		p.fail(where.line, "%s: unknown type %s", properties.Show(where.origin), properties.Quote(where.value))
 	case t.Supported():
-	case where != nil:
+	default: // ajp13 needs not be written
 		p.fail(where.line, "%s: type=%s is not supported yet", properties.Show(where.origin), t)
-	case w != nil:
-		p.fail(w.line, "worker.%s.type: it is missing, which means ajp13, and type=ajp13 is not supported yet", properties.Show(use.name))
-	default:
-		p.fail(use.line, "%s: no worker %s%s (a name without directives means type=ajp13, which is not supported yet)", use.by, properties.Quote(use.name), p.otherCase(use.name))
 	}
 	if t == TypeAJP14 && s.get("secretkey") == nil {
 		p.fail(where.line, "worker.%s.secretkey: type=ajp14 needs it", properties.Show(use.name))
 	}
-	if w == nil && t.Supported() {
+	if w == nil {
 		p.warn(use.line, "%s: no worker %s: it has no directives, so it is an ajp13 worker at localhost:8009%s", use.by, properties.Quote(use.name), p.otherCase(use.name))
 	}
 	return t
@@ -313,9 +310,7 @@ func (p *parser) member(use usage) Member {
 	s.retries(&m)
 	s.standing(&m)
 	s.probes(&m)
-	if s.strict {
-		s.httpTimes(&m)
-	}
+	s.times(&m)
 	m.Mount = s.mounts()
 	return m
 }
@@ -326,12 +321,18 @@ func (s *section) address(m *Member) {
 	if m.Type == TypeAJP14 {
 		port = 8011
 	}
+	host := s.get("host")
 	m.Host = s.text("host", "localhost")
-	if bare, ok := unbracketed(m.Host); ok && s.strict {
-		m.Host = bare // mod_jk has no http workers that it could be wrong for
+	if bare, ok := unbracketed(m.Host); ok {
+		m.Host = bare
+		if !s.strict { // mod_jk has no http workers that it could be wrong for
+			s.warn(host.line, "%s: an IPv6 address is written without brackets; mod_jk does not find this one", properties.Show(host.origin))
+		}
+	} else if name, n, ok := withPort(m.Host); ok && !s.strict {
+		m.Host, port = name, n
+		s.warn(host.line, "%s: %s belongs into host and %d into port; mod_jk does not find this one", properties.Show(host.origin), properties.Quote(name), n)
 	}
 	m.Port = s.integer("port", port)
-	host := s.get("host")
 	if s.strict {
 		for _, name := range []string{"host", "port"} {
 			if s.get(name) == nil {
@@ -342,6 +343,7 @@ func (s *section) address(m *Member) {
 	if host != nil {
 		if err := checkHost(m.Host); err != nil {
 			s.complain(host, err.Error(), "an unusable worker")
+			defer func() { m.Port = 0 }() // as in mod_jk, which cannot resolve it
 		}
 	}
 	switch prop := s.get("port"); {
@@ -366,6 +368,13 @@ func unbracketed(host string) (string, bool) {
 	bare, ends := strings.CutSuffix(bare, "]")
 	a, err := netip.ParseAddr(bare)
 	return bare, begins && ends && err == nil && a.Is6()
+}
+
+// withPort takes host:port apart. mod_jk's documentation has that, its code has not.
+func withPort(host string) (name string, port int, ok bool) {
+	name, text, ok := strings.Cut(host, ":")
+	port, err := strconv.Atoi(text)
+	return name, port, ok && err == nil && port > 0 && port <= 65535 && checkHost(name) == nil
 }
 
 // checkHost returns what is wrong with a host.
@@ -531,19 +540,21 @@ func (s *section) pingMode(prop *property) PingMode {
 	return mode
 }
 
-// httpTimes gives an http worker its own defaults where mod_jk waits for ever,
-// and a meaning to what is about AJP's CPING (doc.go says why).
-func (s *section) httpTimes(m *Member) {
+// times gives a worker defaults of ours where mod_jk waits for ever, and in one of
+// type http a meaning to what is about AJP's CPING (doc.go says why).
+func (s *section) times(m *Member) {
 	if s.get("socket_connect_timeout") == nil && m.SocketTimeout == 0 {
-		m.SocketConnectTimeout = defaultHTTPConnect
+		m.SocketConnectTimeout = defaultConnect
 	}
-	if s.get("socket_connect_timeout") == nil && m.ConnectTimeout > 0 {
-		m.SocketConnectTimeout = m.ConnectTimeout
+	if s.strict {
+		if s.get("socket_connect_timeout") == nil && m.ConnectTimeout > 0 {
+			m.SocketConnectTimeout = m.ConnectTimeout
+		}
+		m.ConnectTimeout = 0
 	}
-	m.ConnectTimeout = 0
 	if m.PrepostTimeout == 0 && s.get("prepost_timeout") == nil {
-		m.PrepostTimeout = defaultHTTPProbe
-		m.ProbeIdle = defaultHTTPProbeIdle
+		m.PrepostTimeout = defaultProbe
+		m.ProbeIdle = defaultProbeIdle
 	}
 }
 

@@ -41,8 +41,8 @@
 // # Directives
 //
 // Workers are of type lb (a balancer), ajp (ajp13, ajp14, ajp12), http or status.
-// This version runs lb and http; the other types are read, and are an error where
-// they would be used. "later" means: read, but without effect yet, and a warning
+// This version runs lb, ajp13 and http; the other types are read, and are an error
+// where they would be used. "later" means: read, but without effect yet, and a warning
 // if the file asks for something that will not happen.
 //
 //	directive                   type   unit   default          meaning
@@ -73,7 +73,7 @@
 //	ping_mode                   letters       none             C, P, I, A: see connect_timeout, prepost_timeout, connection_ping_interval
 //	ping_timeout                int    ms     10000            what ping_mode gives these three
 //	connect_timeout             int    ms     0                ajp: CPING after connecting; http: see below
-//	prepost_timeout             int    ms     0; http: 500     probe before a request is sent; see below
+//	prepost_timeout             int    ms     500 when idle    probe before a request is sent; see below
 //	reply_timeout               int    ms     0: no limit      silence of the member before or in a reply
 //	retries                     int           2                tries on this member, the first included
 //	retry_interval              int    ms     100              pause between them; negative: none
@@ -116,19 +116,18 @@
 //	local_worker, local_worker_only, sysprops, stdout, stderr, mx, ms, class_path,
 //	bridge, jvm_lib, ld_path, cmd_line, native_lib
 //
-// # Times of an http worker
+// # Times
 //
 // In mod_jk the TCP connect is bounded by socket_connect_timeout, and by
-// socket_timeout if that is not set; connect_timeout is the wait for the answer to
-// a CPING that follows the connect. HTTP has no CPING, and an operator who writes
-// connect_timeout for an HTTP server means the connect. So for type=http the bound
-// of the connect is the first that is set of socket_connect_timeout,
-// connect_timeout and socket_timeout, and 500 ms if none is: mod_jk would wait for
-// as long as the system does, which may be minutes.
+// socket_timeout if that is not set, else by the system, which may take minutes:
+// here it is then 500 ms. connect_timeout is the wait for the answer to a CPING that
+// follows the connect. HTTP has no CPING, and an operator who writes connect_timeout
+// for an HTTP server means the connect. So for type=http it comes between the two.
 //
 // prepost_timeout asks for a probe on the connection before each request, as in
-// mod_jk. If it is not set, an http worker is probed for 500 ms when its connection
-// was idle for more than a second. prepost_timeout=0 switches probes off.
+// mod_jk: a CPING, or OPTIONS * for type=http. If it is not set, a connection that
+// was idle for more than a second is probed, for 500 ms. prepost_timeout=0 switches
+// probes off.
 //
 // Without recovery_options a request that was sent is sent again only if its
 // method is idempotent (design.md D8); mod_jk sends everything again.

@@ -224,7 +224,7 @@ func TestGrammar(t *testing.T) {
 		name: "balanced_workers are joined with * (1.4)",
 		text: "worker.list=lb\nworker.lb.type=lb\nworker.lb.balanced_workers=x\nworker.lb.balanced_workers=y",
 		got:  func(f *File) any { return f.LBs[0].Members[0].Name }, want: "x*y",
-		problem: `error w.properties:6: worker.lb.balanced_workers: no worker "x*y"`,
+		problem: `w.properties:6: worker.lb.balanced_workers: no worker "x*y"`,
 	}, {
 		name: "the list is ajp13 if there is none (1.6)",
 		text: "#",
@@ -233,6 +233,39 @@ func TestGrammar(t *testing.T) {
 			return fmt.Sprint(f.List, " ", f.Members[0].Address())
 		},
 		want: "[ajp13] localhost:8009",
+	}, {
+		name: "no such member (1.6)",
+		text: "worker.list=lb\nworker.lb.type=lb\nworker.lb.balance_workers=nobody",
+		got:  func(f *File) any { return f.LBs[0].Members[0].Address() }, want: "localhost:8009",
+		problem: `warning w.properties:5: worker.lb.balance_workers: no worker "nobody": it has no directives`,
+	}, {
+		name: "an IPv6 address in brackets (2.2, 12)",
+		text: "worker.a.host=[::1]",
+		got:  func(f *File) any { return f.member("a").Address() }, want: "[::1]:8009",
+		problem: "warning w.properties:3: worker.a.host: an IPv6 address is written without brackets",
+	}, {
+		name: "host and port in one (2.2, 12)",
+		text: "worker.a.host=h:8010",
+		got:  func(f *File) any { return f.member("a").Address() }, want: "h:8010",
+		problem: `warning w.properties:3: worker.a.host: "h" belongs into host and 8010 into port`,
+	}, {
+		name: "host and port in one, and a port (12)",
+		text: "worker.a.host=h:8010\nworker.a.port=8011",
+		got:  func(f *File) any { return f.member("a").Address() }, want: "h:8011",
+		problem: `warning w.properties:3: worker.a.host: "h" belongs into host and 8010 into port`,
+	}, {
+		name: "what is no host (1.6)",
+		text: "worker.a.host=http://h",
+		got:  func(f *File) any { return fmt.Sprint(f.member("a").Port, f.member("a").Activation) }, want: "0 STP",
+		problem: `warning w.properties:3: worker.a.host: "http://h" is not a host but a URL`,
+	}, {
+		name: "an ajp worker connects and probes as an http worker does (D10)",
+		text: "worker.a.connect_timeout=7000",
+		got: func(f *File) any {
+			m := f.member("a")
+			return fmt.Sprint(m.SocketConnectTimeout, m.ConnectTimeout, m.PrepostTimeout, m.ProbeIdle)
+		},
+		want: "500ms 7s 500ms 1s",
 	}, {
 		name: "a name twice in the list (1.6)",
 		text: "worker.list=a , a",
@@ -246,7 +279,7 @@ func TestGrammar(t *testing.T) {
 		name: "names are case sensitive (1.6, 10.4)",
 		text: "worker.list=LoadBalancer\nworker.loadbalancer.type=lb\nworker.loadbalancer.balance_workers=a",
 		got:  func(f *File) any { return f.member("LoadBalancer").Address() }, want: "localhost:8009",
-		problem: `error w.properties:3: worker.list: no worker "LoadBalancer", but there is "loadbalancer" (a name without directives means type=ajp13`,
+		problem: `warning w.properties:3: worker.list: no worker "LoadBalancer": it has no directives, so it is an ajp13 worker at localhost:8009, but there is "loadbalancer"`,
 	}, {
 		name: "references: what is explicit wins, ancestors fill (1.6)",
 		text: "worker.a.reference=worker.b\nworker.b.reference=worker.c\nworker.b.port=2\nworker.c.port=3\nworker.c.host=c\nworker.c.secret=s\nworker.a.secret=mine",
@@ -451,7 +484,6 @@ func TestFatal(t *testing.T) {
 		{"lb without members", "worker.list=lb\nworker.lb.type=lb", "w.properties:2: worker.lb.balance_workers: it is missing, a balancer needs members"},
 		{"lb with a list of nothing", "worker.list=lb\nworker.lb.type=lb\nworker.lb.balance_workers=,", "w.properties:2: worker.lb.balance_workers: it is missing, a balancer needs members"},
 		{"lb in an lb (1.7)", lb + "worker.a.type=lb\nworker.a.balance_workers=b", "w.properties:3: worker.lb.balance_workers: a has type=lb and cannot be a member"},
-		{"no such member", lb, `w.properties:3: worker.lb.balance_workers: no worker "a" (a name without directives means type=ajp13, which is not supported yet)`},
 		{"two members of one route", http + "worker.lb.balance_workers=b\nworker.b.reference=worker.a\nworker.b.route=a", `w.properties:9: worker.b.route: "a" is the route of a too`},
 		{"two members that inherit one route", http + "worker.a.route=x\nworker.lb.balance_workers=b\nworker.b.reference=worker.a", `w.properties:7: worker.b.route: "x" is the route of a too`},
 		{"a member twice", http + "worker.lb.balance_workers=a", "w.properties:7: worker.lb.balance_workers: a stands there twice"},
@@ -460,9 +492,7 @@ func TestFatal(t *testing.T) {
 		{"a session cookie of 64 bytes (1.5)", http + "worker.lb.session_cookie=" + long, "w.properties:7: worker.lb.session_cookie: has 64 bytes, want at most 63"},
 		{"ajp14 without secretkey (1.6)", "worker.list=a\nworker.a.type=ajp14", "w.properties:2: worker.a.type: type=ajp14 is not supported yet (and 1 more)"},
 
-		{"ajp13", "worker.list=a\nworker.a.type=ajp13", "w.properties:2: worker.a.type: type=ajp13 is not supported yet"},
-		{"ajp13 in a template", "worker.list=a\nworker.t.type=ajp13\nworker.a.reference=worker.t", "w.properties:2: worker.t.type: type=ajp13 is not supported yet"},
-		{"ajp13 by default", "worker.list=a\nworker.a.port=1", "w.properties:2: worker.a.type: it is missing, which means ajp13, and type=ajp13 is not supported yet"},
+		{"ajp14 in a template", "worker.list=a\nworker.t.type=ajp14\nworker.t.secretkey=k\nworker.a.reference=worker.t", "w.properties:2: worker.t.type: type=ajp14 is not supported yet"},
 		{"status", "worker.list=s\nworker.s.type=status", "w.properties:2: worker.s.type: type=status is not supported yet"},
 
 		{"http without host", "worker.list=a\nworker.a.type=http\nworker.a.port=1", "w.properties:2: worker.a.host: it is missing, and type=http has no default for it"},
@@ -472,7 +502,7 @@ func TestFatal(t *testing.T) {
 		{"http with a negative port", http + "worker.a.port=-1", `w.properties:7: worker.a.port: "-1" is not a port`},
 		{"http with brackets around no IPv6 address", http + "worker.a.host=[127.0.0.1]", `w.properties:7: worker.a.host: "[127.0.0.1]": an IPv6 address is written without brackets`},
 		{"http with one bracket", http + "worker.a.host=[::1", `w.properties:7: worker.a.host: "[::1": an IPv6 address is written without brackets`},
-		{"D40: a name that is much too long", http + "worker.lb.balance_workers=" + strings.Repeat("n", 5000), "w.properties:7: worker.lb.balance_workers: the name \"" + strings.Repeat("n", 80) + "\"… has 5000 bytes, want at most 63 (and 1 more)"},
+		{"D40: a name that is much too long", http + "worker.lb.balance_workers=" + strings.Repeat("n", 5000), "w.properties:7: worker.lb.balance_workers: the name \"" + strings.Repeat("n", 80) + "\"… has 5000 bytes, want at most 63"},
 		{"http with a source that is a name", http + "worker.a.source=h", `w.properties:7: worker.a.source: "h" is no IP address`},
 		{"http with host and port in one", http + "worker.a.host=h:8080", `w.properties:7: worker.a.host: "h:8080" is not a host; "h" belongs into host and "8080" into port`},
 		// D32: nothing in the file can make a probe ask somebody else.

@@ -24,7 +24,7 @@ const (
 
 // Supported reports whether this version can run a worker of type t. A type
 // that becomes supported is added here, and nowhere else in this package.
-func (t Type) Supported() bool { return t == TypeHTTP || t == TypeLB }
+func (t Type) Supported() bool { return t == TypeHTTP || t == TypeLB || t == TypeAJP13 }
 
 // Never is the value of an interval that is switched off.
 const Never time.Duration = -1
@@ -78,11 +78,11 @@ const (
 
 const allRecoveryOptions = NoRecoveryAfterSend | NoRecoveryAfterHeaders | CloseOnClientError | RecoverHEAD | RecoverGET
 
-// Defaults of http workers where mod_jk waits for ever (design.md D10).
+// Defaults of workers where mod_jk waits for ever (design.md D10).
 const (
-	defaultHTTPConnect   = 500 * time.Millisecond
-	defaultHTTPProbe     = 500 * time.Millisecond
-	defaultHTTPProbeIdle = time.Second
+	defaultConnect   = 500 * time.Millisecond
+	defaultProbe     = 500 * time.Millisecond
+	defaultProbeIdle = time.Second
 )
 
 // defaultPacketSize is the default and the minimum of max_packet_size.
@@ -143,8 +143,8 @@ func (lb *LB) SessionParam() string {
 	return lb.SessionPath
 }
 
-// A Member is one server: a worker of type http (or of an ajp type, once they
-// are supported), listed or behind an [LB] or both. Fields that are marked
+// A Member is one server: a worker of type http or of an ajp type, listed or behind
+// an [LB] or both. Fields that are marked
 // "parsed only" have no effect yet.
 type Member struct {
 	Name string
@@ -162,8 +162,8 @@ type Member struct {
 	Secret          string // ajp only; the lb's if the member has none
 	SecretKey       string // ajp14 only
 
-	// SocketConnectTimeout bounds the TCP connect; zero means the system's limit.
-	// For http it is socket_connect_timeout, else connect_timeout, else
+	// SocketConnectTimeout bounds the TCP connect; zero means the system's limit. It
+	// is socket_connect_timeout, else (for http alone) connect_timeout, else
 	// socket_timeout, else 500 ms (doc.go has the reason).
 	SocketConnectTimeout time.Duration
 
@@ -176,12 +176,11 @@ type Member struct {
 	ConnectTimeout time.Duration
 
 	// PrepostTimeout bounds the probe on a connection before a request is sent
-	// on it; zero: no probe. For http it is 500 ms unless set.
+	// on it; zero: no probe. It is 500 ms unless set.
 	PrepostTimeout time.Duration
 
 	// ProbeIdle is how long a kept connection must have been idle to be probed;
-	// zero: before every request, also on a new connection. For http it is 1 s
-	// unless prepost_timeout or ping_mode=P is set, which make it zero.
+	// zero: before every request, also on a new connection. It is 1 s unless prepost_timeout or ping_mode=P is set, which make it zero.
 	ProbeIdle time.Duration
 
 	// ReplyTimeout is the longest silence of the member while a reply is
