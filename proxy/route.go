@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/understudy-lb/understudy/cookie"
@@ -15,15 +16,16 @@ import (
 // A mapping is the worker of a request, and what the rule that chose it sets in
 // place of the worker's own (mod_jk.md 5.6). It belongs to a table.
 type mapping struct {
-	lb           *lb            // nil: there is no worker with the name
-	finder       *cookie.Finder // nil: sessions are not looked for
-	activations  balance.Activations
-	stateless    bool
-	setCookie    routeCookie
-	failOn       []worker.StatusRule // nil: the member's
-	reply        time.Duration       // if replySet, in place of the member's reply_timeout
-	replySet     bool
-	serverErrors int // from this status on a member's content is replaced by ours; zero: never
+	lb            *lb            // nil: there is no worker with the name
+	finder        *cookie.Finder // nil: sessions are not looked for
+	cookie, param string         // that finder looks at
+	activations   balance.Activations
+	stateless     bool
+	setCookie     routeCookie
+	failOn        []worker.StatusRule // nil: the member's
+	reply         time.Duration       // if replySet, in place of the member's reply_timeout
+	replySet      bool
+	serverErrors  int // from this status on a member's content is replaced by ours; zero: never
 }
 
 // route finds out which worker the request is for, and which members its session
@@ -176,14 +178,13 @@ func (b *builder) mapTo(l *lb, e urimap.Extensions) (*mapping, error) {
 	m.activations = l.activations(e)
 	if l.sticky && !e.StickyIgnore {
 		var err error
-		m.finder, err = cookie.NewFinder(cookie.FinderConfig{
-			Cookie: cmp.Or(e.SessionCookie, l.cookie), Param: cmp.Or(e.SessionPath, l.param), Codec: b.codec,
-		})
+		m.cookie, m.param = cmp.Or(e.SessionCookie, l.cookie), strings.TrimPrefix(cmp.Or(e.SessionPath, l.param), ";")
+		m.finder, err = cookie.NewFinder(cookie.FinderConfig{Cookie: m.cookie, Param: m.param, Codec: b.codec})
 		if err != nil {
 			return nil, err
 		}
 		if l.setCookie || e.SetSessionCookie {
-			m.setCookie = newRouteCookie(cmp.Or(e.SessionCookie, l.cookie), cmp.Or(e.SessionCookiePath, l.cookiePath))
+			m.setCookie = newRouteCookie(m.cookie, cmp.Or(e.SessionCookiePath, l.cookiePath))
 			for _, w := range l.members {
 				if err := checkRoute(w); err != nil {
 					return nil, err

@@ -41,22 +41,24 @@ func (c *checkConfig) run(e env) error {
 	}
 	if !r.failed {
 		// What is wrong between the files, or beyond their grammar.
-		p, err := proxy.New(proxy.Config{Workers: file, URIMap: rules})
+		_, codec, err := readKeys(c.keyConfig, true)
+		if err != nil {
+			return err
+		}
+		p, err := proxy.New(proxy.Config{Workers: file, URIMap: rules, Codec: codec})
 		if err != nil {
 			r.printf("%v\n", err)
 			r.failed = true
 		} else {
-			p.Close()
-		}
-	}
-	if !r.failed {
-		r.printf("%v", file)
-		if rules != nil {
-			r.printf("\nrules, in the order in which they are tried:\n%v", rules)
-		}
-		if c.Explain != "" {
-			r.printf("\n")
-			r.explain(file, rules, c.Explain)
+			defer p.Close()
+			r.printf("%v", file)
+			if rules != nil {
+				r.printf("\nrules, in the order in which they are tried:\n%v", rules)
+			}
+			if c.Explain != "" {
+				r.printf("\n")
+				r.explain(p, rules, c.Explain, c.Cookie)
+			}
 		}
 	}
 	switch {

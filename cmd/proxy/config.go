@@ -16,6 +16,12 @@ type commands struct {
 	Health  health      `cmd:"" help:"Ask a health page; exit 0 if it is well, 1 if not."`
 }
 
+// keyConfig is where keys are.
+type keyConfig struct {
+	CookieKeys string `placeholder:"FILE" help:"Key file that session cookies are signed with."`
+	ClusterKey string `placeholder:"FILE" help:"Key file that protects gossip, and session cookies unless --cookie-keys is given."`
+}
+
 // serveConfig is what an operator sets for serve.
 type serveConfig struct {
 	Workers string `required:"" placeholder:"FILE"                      help:"workers.properties, as mod_jk reads it."`
@@ -27,12 +33,11 @@ type serveConfig struct {
 	Admin      string   `default:"127.0.0.1:9090" placeholder:"HOST:PORT"    help:"Address of the status page, metrics and health; \"none\" for none."`
 	Join       []string `placeholder:"HOST:PORT"                             help:"Gossip addresses of members; names are resolved again at each try."`
 	Gossip     string   `placeholder:"HOST:PORT"                             help:"Address for gossip, TCP and UDP. Only opened with this or --join; then the kernel chooses by default."`
-	CookieKeys string   `placeholder:"FILE"                                  help:"Key file that session cookies are signed with."`
-	ClusterKey string   `placeholder:"FILE"                                  help:"Key file that protects gossip, and session cookies unless --cookie-keys is given."`
 	AdminToken string   `placeholder:"FILE"                                  help:"File with the token that changes by the admin listener need, and /debug/pprof/ if --admin is not on loopback."`
 	Newcomers  string   `placeholder:"WORKER"                                help:"lb worker that nodes join which only gossip knows; by default the only one, and none if there are several."`
 	Config     string   `placeholder:"FILE"                                  help:"YAML file with more of these settings."`
 
+	keyConfig
 	retryConfig
 	timeoutConfig
 	balanceConfig
@@ -62,8 +67,10 @@ type serveConfig struct {
 type checkConfig struct {
 	Workers string `default:"workers.properties" placeholder:"FILE" help:"The workers file."`
 	rulesConfig
-	Strict  bool   `help:"Fail on warnings too."`
-	Explain string `placeholder:"URI" help:"Also say which rule maps this URI, why, to which worker, and which members may serve it."`
+	Strict bool `help:"Fail on warnings too."`
+	keyConfig
+	Explain string   `placeholder:"URI" help:"Also say which rule maps this URI, why, to which worker, and which members get it, one after the other."`
+	Cookie  []string `sep:"none" placeholder:"NAME=VALUE" help:"Cookies that a request for the URI of --explain has; may be given several times."`
 }
 
 // demoConfig is what somebody who tries the demo sets.

@@ -68,7 +68,7 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	if err != nil {
 		return nil, err
 	}
-	cluster, codec, err := readKeys(&cfg)
+	cluster, codec, err := readKeys(cfg.keyConfig, allOnLoopback(append(cfg.plain(), cfg.TLSListen...)))
 	if err != nil {
 		return nil, err
 	}
@@ -164,8 +164,9 @@ func (s *server) close() error {
 }
 
 // readKeys reads the key files: the cluster's keys, and who verifies cookies.
-// The codec is nil without any key: then only the plain id.route is read.
-func readKeys(cfg *serveConfig) (cluster []keyfile.Key, codec *cookie.Codec, err error) {
+// The codec is nil without any key, unless the proxy is on loopback: then only the
+// plain id.route is read.
+func readKeys(cfg keyConfig, loopback bool) (cluster []keyfile.Key, codec *cookie.Codec, err error) {
 	if cfg.ClusterKey != "" {
 		if cluster, err = keyfile.Read(cfg.ClusterKey); err != nil {
 			return nil, nil, fmt.Errorf("--cluster-key: %w", err)
@@ -177,7 +178,7 @@ func readKeys(cfg *serveConfig) (cluster []keyfile.Key, codec *cookie.Codec, err
 		if signing, err = keyfile.Read(cfg.CookieKeys); err != nil {
 			return nil, nil, fmt.Errorf("--cookie-keys: %w", err)
 		}
-	case signing == nil && allOnLoopback(append(cfg.plain(), cfg.TLSListen...)):
+	case signing == nil && loopback:
 		// Nodes on this machine without a key sign with this one too.
 		signing = []keyfile.Key{keyfile.Loopback()}
 	case signing == nil:

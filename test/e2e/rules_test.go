@@ -134,10 +134,12 @@ func TestExplain(t *testing.T) {
 			"rules, in the order in which they are tried:\n",
 			"is compared as /shop/x\n",
 			"u.properties:1: /shop/*=shop;stopped=n1: matches, the first\n",
-			"worker shop looks for a session in ;jsessionid= and the cookie JSESSIONID\nthe path has a session of route n2\n",
-			"  n1 [::1]:8081, route n1, lbfactor 1: nothing, it is stopped\n",
-			"  n2 [::1]:8082, route n2, lbfactor 1: this request first\n",
-			"  n3 [::1]:8083, route n3, lbfactor 1: its own sessions only, it is disabled\n",
+			"worker shop looks for a session in ;jsessionid= and the cookie JSESSIONID\nthe request names a session of route n2\n" +
+				"it goes to the first of these that can be reached:\n" +
+				"  1. n2 [::1]:8082, route n2, lbfactor 1, distance 0, which the session names\n" +
+				"and not to:\n" +
+				"  n1 [::1]:8081, route n1, lbfactor 1, distance 0: it is stopped\n" +
+				"  n3 [::1]:8083, route n3, lbfactor 1, distance 0: it is disabled, and gets its own sessions only\n",
 		},
 	}, {
 		name: "an exclusion",
@@ -170,7 +172,19 @@ func TestExplain(t *testing.T) {
 	}, {
 		name: "without rules",
 		args: []string{"--workers", workers, "--explain", "/any"},
-		want: []string{"/any: worker shop, there are no rules\n", "  n1 [::1]:8081, route n1, lbfactor 1: any request\n"},
+		want: []string{"/any: worker shop, there are no rules\n", "  1. n1 [::1]:8081, route n1, lbfactor 1, distance 0, by its share of the load\n"},
+	}, {
+		name: "a cookie of a member that is disabled, beside one of nobody",
+		args: []string{"--workers", workers, "--explain", "/any", "--cookie", "JSESSIONID=x.nobody", "--cookie", "a=b; JSESSIONID=y.n3"},
+		want: []string{"names a session of route n3\n", "  1. n3 [::1]:8083, route n3, lbfactor 1, distance 0, which the session names\n  2. n1 "},
+	}, {
+		name: "a cookie of nobody",
+		args: []string{"--workers", workers, "--explain", "http://h?x", "--cookie", "JSESSIONID=x"},
+		want: []string{"/?x: worker shop", "the request names a session, but no route that is served here\n", "  1. n1 "},
+	}, {
+		name: "no path",
+		args: []string{"--workers", workers, "--explain", "any thing"}, code: 1,
+		want: []string{"is no URI that can be asked for"},
 	}, {
 		name: "a warning with --strict",
 		args: []string{"--workers", several, "--urimap", rules, "--strict", "--explain", "/x"}, code: 1,
