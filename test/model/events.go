@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // scope bounds an exploration.
 type scope struct {
@@ -14,6 +17,11 @@ type scope struct {
 	NoCopy                                bool // start with secondary NONE
 	Sync                                  bool
 	Want                                  int // secondaries; 0 means one
+	Loose                                 int // 1: replies do not wait
+	Idle, Life                            int8
+	Ticks, Slow                           int // ticks that pass, and how often a clock stands still for one
+	Skew                                  [4]uint8
+	Drains                                int
 }
 
 func initial(sc scope) State {
@@ -21,9 +29,13 @@ func initial(sc scope) State {
 	for n := range sc.Names {
 		s.Nodes[n].Up = 1
 	}
-	opt.Want = max(1, sc.Want)
-	r := Rec{Has: 1, N: 1, Prim: 0, Copies: 1<<(opt.Want+1) - 2, Ver: 1, Data: 1}
-	s.Nodes[0].R, s.Nodes[0].AckV = r, 1
+	opt.Want, opt.Loose, opt.Idle, opt.Life = max(1, sc.Want), sc.Loose, sc.Idle, sc.Life
+	s.Now, s.Off = start, sc.Skew
+	r := Rec{Has: 1, N: 1, Prim: 0, Copies: 1<<(opt.Want+1) - 2, Ver: 1, Data: 1, Loose: uint8(sc.Loose), Acc: start + sc.Skew[0]}
+	if sc.Life > 0 {
+		r.End = start + uint8(sc.Life) + sc.Skew[0]
+	}
+	s.Nodes[0].R, s.Nodes[0].AckV, s.Nodes[0].Sent, s.Nodes[0].AccSent = r, 1, 1, r.Acc
 	s.Lease[0] = r.Copies
 	s.Jar = Cookie{1, 0, 0, 1}
 	s.AckE = s.Jar
@@ -31,7 +43,7 @@ func initial(sc scope) State {
 		r.Copies, s.Nodes[0].R.Copies, s.Jar.Sec = 0, 0, nobody
 	} else {
 		for n := 1; n <= opt.Want; n++ {
-			s.Nodes[n].R = r
+			s.Nodes[n].R = (&world{s: s}).shift(r, 0, uint8(n))
 		}
 	}
 	if opt.Majority {
@@ -39,6 +51,9 @@ func initial(sc scope) State {
 	}
 	s.Old, s.OldS = s.Jar, 1
 	s.Seen, s.Acked = 1, 1
+	s.SeenAt, s.OldAt = start, start
+	s.Pair = r.Copies | 1
+	s.Ticks, s.Slow, s.Drains = uint8(sc.Ticks), uint8(sc.Slow), uint8(sc.Drains)
 	s.Deaths, s.Restarts, s.Cuts, s.Tmos = uint8(sc.Deaths), uint8(sc.Restarts), uint8(sc.Cuts), uint8(sc.Tmos)
 	s.Bg, s.Cli = uint8(sc.Bg), uint8(sc.Cli)
 	return s
@@ -62,28 +77,71 @@ func (c Cookie) String() string {
 	return fmt.Sprintf("%s!%s!%d%s", mname(c.Prim), sec, c.N, mname(c.Boot&7))
 }
 
-// next calls yield for every event that can happen in s, with its outcome.
-func next(s *State, sc *scope, yield func(label string, w *world)) {
-	try := func(l string, f func(w *world)) {
-		w := &world{s: *s}
-		f(w)
-		if w.full {
-			return
-		}
-		w.tidy()
-		if w.viol == "" {
-			w.quiesce()
-		}
-		yield(l, w)
+// A class of events is drawn with a weight of its own.
+type class uint8
+
+const (
+	cRequest class = iota
+	cBackground
+	cMessage
+	cStep  // of an operation: its time is over, its handler returns
+	cLease // runs out, or comes back
+	cFault // members go, connections break
+	cMend  // members and connections come back
+	cTime
+	classes
+)
+
+// An event is something that can happen.
+type event struct {
+	class class
+	label string // if tracing
+	do    func(*world)
+}
+
+// apply is what becomes of s. It reports false if that is outside the scope.
+func (e *event) apply(s *State) (w *world, ok bool) { return e.applyTo(s, nil) }
+
+// applyTo is apply, and counts in t what happens.
+func (e *event) applyTo(s *State, t *tally) (w *world, ok bool) {
+	w = &world{s: *s, t: t}
+	e.do(w)
+	if w.full {
+		return nil, false
 	}
-	// requests
-	idle, busy := -1, 0
+	w.tidy()
+	w.t = nil
+	if w.viol == "" {
+		w.quiesce()
+	}
+	return w, true
+}
+
+// events lists what can happen in s.
+func events(s *State, sc *scope) (out []event) {
+	try := func(c class, l string, f func(*world)) { out = append(out, event{c, l, f}) }
+	requests(s, sc, try)
+	background(s, sc, try)
+	drains(s, sc, try)
+	messages(s, try)
+	operations(s, sc, try)
+	copies(s, sc, try)
+	leases(s, sc, try)
+	deaths(s, sc, try)
+	faults(s, sc, try)
+	ticks(s, sc, try)
+	return out
+}
+
+// idle is a free operation, -1 if there is none.
+func (s *State) idle() int {
+	return slices.IndexFunc(s.Ops[:], func(o Op) bool { return o.Ph == pIdle })
+}
+
+func requests(s *State, sc *scope, try func(class, string, func(*world))) {
+	idle, busy := s.idle(), 0
 	for i := range s.Ops {
-		if s.Ops[i].Ph == pIdle {
-			if idle < 0 {
-				idle = i
-			}
-		} else if s.Ops[i].Kind < kCopy {
+		if s.Ops[i].Ph != pIdle && s.Ops[i].Kind < kCopy {
 			busy++
 		}
 	}
@@ -97,11 +155,11 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 					if old == 1 && (!sc.OldTab || s.Old == s.Jar) {
 						continue
 					}
-					o := Op{Kind: k, At: s.now(n), C: s.Jar, Seen: s.Seen, SeenC: s.SeenC, Acked: s.Acked, InvBefore: s.Inv * s.tomb(), Bit: 1 << (1 + uint8(sc.Cli) - s.Cli)}
+					o := Op{Kind: k, At: s.now(n), C: s.Jar, Seen: s.Seen, SeenC: s.SeenC, Acked: s.Acked, InvBefore: s.Inv * s.Knew, At0: s.Now, SeenAt: s.SeenAt, Bit: 1 << (1 + uint8(sc.Cli) - s.Cli)}
 					if old == 1 {
-						o.C, o.Seen, o.SeenC, o.Old = s.Old, s.OldS, s.OldC, 1
+						o.C, o.Seen, o.SeenC, o.SeenAt, o.Old = s.Old, s.OldS, s.OldC, s.OldAt, 1
 					}
-					try(label("%s #%d with %v arrives at %s", kindNames[k], idle, o.C, mname(o.At)), func(w *world) {
+					try(cRequest, label("%s #%d with %v arrives at %s", kindNames[k], idle, o.C, mname(o.At)), func(w *world) {
 						w.s.Ops[idle] = o
 						w.s.Cli--
 						w.arrive(idle)
@@ -110,15 +168,18 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 			}
 		}
 	}
-	if s.Bg > 0 && idle >= 0 {
+}
+
+func background(s *State, sc *scope, try func(class, string, func(*world))) {
+	if idle := s.idle(); s.Bg > 0 && idle >= 0 {
 		for n := range uint8(sc.Names) {
 			m := s.now(n)
 			r := &s.Nodes[n].R
-			if s.Nodes[n].Up == 0 || r.Has == 0 || r.Dead == 1 {
+			if s.Nodes[n].Up == 0 || r.Has == 0 || r.Dead != 0 {
 				continue
 			}
 			bg := func(k uint8) {
-				try(label("background: %s at %s", kindNames[k], mname(m)), func(w *world) {
+				try(cBackground, label("background: %s at %s", kindNames[k], mname(m)), func(w *world) {
 					w.s.Ops[idle] = Op{Kind: k, At: m, C: Cookie{r.N, r.Lin[r.N], name(m), nobody}}
 					if r.Prim != nobody {
 						w.s.Ops[idle].C.Prim = name(r.Prim)
@@ -138,7 +199,7 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 			}
 			for x := range uint8(sc.Names) {
 				if y := s.now(x); r.Prim == m && r.Copies&(1<<x) != 0 && s.reach(m, y) && w.candidate(m, nobody) != 0 {
-					try(label("background: %s moves its copy from %s", mname(m), mname(y)), func(w *world) {
+					try(cBackground, label("background: %s moves its copy from %s", mname(m), mname(y)), func(w *world) {
 						w.s.Ops[idle] = Op{Kind: kMove, At: m, Bit: 1 << x, C: Cookie{r.N, r.Lin[r.N], name(m), nobody}}
 						w.s.Bg--
 						w.arrive(idle)
@@ -147,20 +208,20 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 			}
 		}
 	}
-	// messages
+}
+
+func messages(s *State, try func(class, string, func(*world))) {
 	for k := range s.NM {
 		m := &s.Msgs[k]
-		w := &world{s: *s}
-		if !w.deliver(k) || w.full {
-			continue
-		}
-		w.tidy()
-		if w.viol == "" {
-			w.quiesce()
-		}
-		yield(label("%s -> %s: %s%s", mname(m.From), mname(m.To), msgNames[m.T], msgDetail(m)), w)
+		try(cMessage, label("%s -> %s: %s%s", mname(m.From), mname(m.To), msgNames[m.T], msgDetail(m)), func(w *world) {
+			if !w.deliver(k) {
+				w.full = true
+			}
+		})
 	}
-	// operations
+}
+
+func operations(s *State, sc *scope, try func(class, string, func(*world))) {
 	for i := range s.Ops {
 		o := &s.Ops[i]
 		switch o.Ph {
@@ -186,7 +247,7 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 				if !free && (s.Tmos == 0 || opt.Conn) {
 					continue
 				}
-				try(label("#%d at %s: no answer from %s%s", i, mname(o.At), mname(x), why(s, o.At, x, free)), func(w *world) {
+				try(cStep, label("#%d at %s: no answer from %s%s", i, mname(o.At), mname(x), why(s, o.At, x, free)), func(w *world) {
 					if !free {
 						w.s.Tmos--
 						w.s.Ops[i].Spur++
@@ -199,31 +260,34 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 			}
 		case pJoin:
 			if w := (&world{s: *s}); !w.searching(i) {
-				try(label("#%d at %s goes on", i, mname(o.At)), func(w *world) { w.arrive(i) })
+				try(cStep, label("#%d at %s goes on", i, mname(o.At)), func(w *world) { w.arrive(i) })
 			}
 		case pPatient:
-			try(label("#%d at %s has waited", i, mname(o.At)), func(w *world) { w.ask(i) })
+			try(cStep, label("#%d at %s has waited", i, mname(o.At)), func(w *world) { w.ask(i) })
 		case pExec:
-			try(label("#%d: the handler at %s returns", i, mname(o.At)), func(w *world) { w.finish(i) })
+			try(cStep, label("#%d: the handler at %s returns", i, mname(o.At)), func(w *world) { w.finish(i) })
 		case pWaitLease:
 			w := &world{s: *s}
 			if w.mayPromote(o.At, o.Best.Prim, o.Answered) {
-				try(label("#%d at %s: the lease of %s has run out", i, mname(o.At), mname(o.Best.Prim)), func(w *world) { w.decide(i) })
+				try(cStep, label("#%d at %s: the lease of %s has run out", i, mname(o.At), mname(o.Best.Prim)), func(w *world) { w.decide(i) })
 			}
 		case pRetry:
 			for n := range uint8(sc.Names) {
 				if s.Nodes[n].Up == 0 || s.now(n) == o.At || o.Retry > 3 {
 					continue
 				}
-				try(label("the proxy brings #%d to %s", i, mname(n)), func(w *world) {
+				try(cStep, label("the proxy brings #%d to %s", i, mname(n)), func(w *world) {
 					w.s.Ops[i].At = w.s.now(n)
 					w.arrive(i)
 				})
 			}
-			try(label("the proxy gives #%d up", i), func(w *world) { w.fail(i) })
+			try(cStep, label("the proxy gives #%d up", i), func(w *world) { w.fail(i) })
 		}
 	}
-	// copies that are not needed any more
+}
+
+// copies that are not needed any more are discarded.
+func copies(s *State, sc *scope, try func(class, string, func(*world))) {
 	w0 := &world{s: *s}
 	for i := range uint8(sc.Names) {
 		for j := range uint8(sc.Names) {
@@ -231,13 +295,16 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 			if i == j || !s.reach(p, x) || !w0.superfluous(p, x) || s.underway(p, x) {
 				continue
 			}
-			try(label("%s hears of the pair of %s and discards its copy", mname(x), mname(p)), func(w *world) {
+			try(cMessage, label("%s hears of the pair of %s and discards its copy", mname(x), mname(p)), func(w *world) {
 				w.s.Nodes[j].R = Rec{}
 				w.s.Nodes[j].AckV, w.s.Nodes[j].Reign = 0, 0
 			})
 		}
 	}
-	// leases
+}
+
+func leases(s *State, sc *scope, try func(class, string, func(*world))) {
+	w0 := &world{s: *s}
 	for i := range uint8(sc.Names) {
 		a := s.now(i)
 		if s.Nodes[i].Up == 0 {
@@ -253,7 +320,7 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 				if !free && (s.Tmos == 0 || opt.Conn) {
 					continue
 				}
-				try(label("the lease of %s by %s runs out", mname(a), mname(b)), func(w *world) {
+				try(cLease, label("the lease of %s by %s runs out", mname(a), mname(b)), func(w *world) {
 					w.s.Lease[i] &^= 1 << j
 					if !free {
 						w.s.Tmos--
@@ -269,43 +336,35 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 				})
 			} else if opt.Majority {
 				if s.reach(a, b) && w0.rec(a).Prim == a && s.Nodes[j].Ban&(1<<i) == 0 {
-					try(label("heartbeat: %s relies on %s again", mname(a), mname(b)), func(w *world) { w.s.Lease[i] |= 1 << j })
+					try(cLease, label("heartbeat: %s relies on %s again", mname(a), mname(b)), func(w *world) { w.s.Lease[i] |= 1 << j })
 				}
 			} else if s.reach(a, b) && (!opt.Regen || opt.Conn) && w0.rec(a).Prim == a && s.Nodes[i].R.Copies&(1<<j) != 0 {
-				try(label("heartbeat: %s relies on %s again", mname(a), mname(b)), func(w *world) { w.s.Lease[i] |= 1 << j })
+				try(cLease, label("heartbeat: %s relies on %s again", mname(a), mname(b)), func(w *world) { w.s.Lease[i] |= 1 << j })
 			}
 		}
 	}
-	// faults
+}
+
+// deaths of members, and new boots.
+func deaths(s *State, sc *scope, try func(class, string, func(*world))) {
 	up := 0
 	for n := range sc.Names {
 		up += int(s.Nodes[n].Up)
 	}
 	for n := range uint8(sc.Names) {
 		if s.Nodes[n].Up == 1 && s.Deaths > 0 && up > 1 {
-			try(label("%s dies", mname(s.now(n))), func(w *world) {
-				m := s.now(n)
+			try(cFault, label("%s dies", mname(s.now(n))), func(w *world) {
 				w.s.Deaths--
 				w.s.Died++
-				w.s.Nodes[n] = Node{Boot: s.Nodes[n].Boot}
-				if !w.holds(w.s.Acked) {
-					w.s.Gone = 1
-					if w.s.Died == 1 && w.s.Fault == 0 && w.s.Inv == 0 && w.s.tomb() == 0 && s.Jar.Sec != nobody {
-						w.bad("one death has lost what was acknowledged by two")
-					}
-				}
-				w.s.Lease[n] = 0
-				for i := range w.s.Ops {
-					w.s.Ops[i].InvBefore &^= 1 << n
-					if w.s.Ops[i].Ph != pIdle && w.s.Ops[i].Ph != pRetry && w.s.Ops[i].At == m {
-						w.fail(i)
-					}
-				}
+				w.note(aDeath)
+				w.departs(n)
+				w.mourned(s)
 			})
 		}
 		if s.Nodes[n].Up == 0 && s.Restarts > 0 && s.Nodes[n].Boot == 0 {
-			try(label("%s is back with a new boot", mname(n)), func(w *world) {
+			try(cMend, label("%s is back with a new boot", mname(n)), func(w *world) {
 				w.s.Restarts--
+				w.note(aRestart)
 				w.s.Nodes[n] = Node{Up: 1, Boot: 1}
 				for k := range uint8(sc.Names) {
 					w.ended(w.s.now(k), n)
@@ -321,7 +380,6 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 			})
 		}
 	}
-	faults(s, sc, try)
 	if sc.Sync && !opt.Conn {
 		for i := range uint8(sc.Names) {
 			for j := range i {
@@ -331,7 +389,7 @@ func next(s *State, sc *scope, yield func(label string, w *world)) {
 				}
 				w := &world{s: *s}
 				if w.sync(a, b) {
-					try(label("%s and %s compare", mname(a), mname(b)), func(w *world) { w.sync(a, b) })
+					try(cMend, label("%s and %s compare", mname(a), mname(b)), func(w *world) { w.sync(a, b) })
 				}
 			}
 		}
@@ -349,11 +407,11 @@ func (s *State) underway(a, b member) bool {
 }
 
 // faults of the network.
-func faults(s *State, sc *scope, try func(string, func(*world))) {
+func faults(s *State, sc *scope, try func(class, string, func(*world))) {
 	n := uint8(sc.Names)
 	for i := range n {
 		if s.Cuts > 0 && n > 2 {
-			try(label("%s alone: all its connections break", mname(i)), func(w *world) {
+			try(cFault, label("%s alone: all its connections break", mname(i)), func(w *world) {
 				w.s.Cuts--
 				w.s.Fault = 1
 				for j := range n {
@@ -376,7 +434,7 @@ func faults(s *State, sc *scope, try func(string, func(*world))) {
 					continue
 				}
 				if i < j && s.Cut[j]&(1<<i) == 0 {
-					try(label("cut %s - %s", mname(i), mname(j)), func(w *world) {
+					try(cFault, label("cut %s - %s", mname(i), mname(j)), func(w *world) {
 						w.s.Cuts--
 						w.s.Cut[i] |= 1 << j
 						w.s.Cut[j] |= 1 << i
@@ -384,7 +442,7 @@ func faults(s *State, sc *scope, try func(string, func(*world))) {
 					})
 				}
 				if sc.Asym {
-					try(label("cut %s -> %s", mname(i), mname(j)), func(w *world) {
+					try(cFault, label("cut %s -> %s", mname(i), mname(j)), func(w *world) {
 						w.s.Cuts--
 						w.s.Cut[i] |= 1 << j
 						w.s.Fault = 1
@@ -399,9 +457,9 @@ func faults(s *State, sc *scope, try func(string, func(*world))) {
 				if w0 := (&world{s: *s}); w0.voting(i, j) || w0.voting(j, i) {
 					continue
 				}
-				try(label("%s and %s are connected again and compare", mname(i), mname(j)), func(w *world) { w.meet(i, j) })
+				try(cMend, label("%s and %s are connected again and compare", mname(i), mname(j)), func(w *world) { w.meet(i, j) })
 			} else if s.Tmos > 0 {
-				try(label("the connection %s - %s breaks", mname(i), mname(j)), func(w *world) {
+				try(cFault, label("the connection %s - %s breaks", mname(i), mname(j)), func(w *world) {
 					w.s.Tmos--
 					w.cutLink(i, j)
 				})
@@ -409,7 +467,7 @@ func faults(s *State, sc *scope, try func(string, func(*world))) {
 		}
 	}
 	if s.Cut != [4]uint8{} && !opt.Conn {
-		try("heal", func(w *world) { w.s.Cut = [4]uint8{} })
+		try(cMend, "heal", func(w *world) { w.s.Cut = [4]uint8{} })
 	}
 }
 
@@ -441,6 +499,7 @@ func (w *world) lift(i, j uint8) {
 
 // meet connects two members again.
 func (w *world) meet(i, j uint8) {
+	w.note(aHeal)
 	w.s.Cut[i] &^= 1 << j
 	w.s.Cut[j] &^= 1 << i
 	if a, b := w.s.now(i), w.s.now(j); w.s.alive(a) && w.s.alive(b) {
@@ -467,8 +526,13 @@ func msgDetail(m *Msg) string {
 	if m.R.Has == 1 {
 		d = " " + m.R.String()
 	}
-	if m.T == mAck && m.Flag == 0 {
+	switch {
+	case m.T == mAck && m.Flag == refused:
 		d = " refused," + d
+	case m.T == mAck && m.Flag == behind:
+		d = " behind"
+	case m.T == mPut && m.Flag == delta:
+		d = fmt.Sprintf(" changes from v%d of", m.Base) + d
 	}
 	if m.T == mTake && m.Flag > 0 {
 		d += " (" + mname(m.R.Prim) + " is gone)"
@@ -476,12 +540,15 @@ func msgDetail(m *Msg) string {
 	return d
 }
 
-func (r Rec) String() string {
+func (r *Rec) String() string {
 	if r.Has == 0 {
 		return "nothing"
 	}
-	if r.Dead == 1 {
+	switch r.Dead {
+	case buried:
 		return "tombstone"
+	case ended:
+		return fmt.Sprintf("{ended in epoch %d%s}", r.N, mname(r.Lin[r.N]&7))
 	}
 	c := ""
 	for n := range uint8(4) {
@@ -498,15 +565,21 @@ func (r Rec) String() string {
 // tidy removes what cannot matter any more and orders the rest.
 func (w *world) tidy() {
 	s := &w.s
+	s.Knew |= s.tomb()
 	for k := uint8(0); k < s.NM; {
 		m := &s.Msgs[k]
-		o := &s.Ops[m.Op]
+		o := &s.Ops[m.Op%maxOps]
 		stale := !s.alive(m.To)
+		late := m.Op == noOp || o.Gen != m.Gen || o.Ph == pIdle
 		switch m.T {
 		case mAck, mAns, mNo, mAsk:
-			stale = stale || o.Gen != m.Gen || o.Ph == pIdle
+			stale = stale || late && (m.T != mAck || m.Op != noOp)
 		case mGrant, mFwd:
-			stale = stale || opt.GrantFence && (o.Gen != m.Gen || o.Ph == pIdle)
+			stale = stale || opt.GrantFence && late
+		case mPut, mTake:
+			if late {
+				m.Op, m.Gen = noOp, 0
+			}
 		}
 		if stale {
 			w.remove(k)
@@ -533,27 +606,29 @@ func before(a, b *Msg) bool {
 func (w *world) sync(i, j member) bool {
 	a, b := w.rec(i), w.rec(j)
 	if a.Dead != b.Dead && opt.TombSync {
-		if a.Dead == 1 {
-			*b, w.s.Nodes[name(j)].AckV = *a, 1
-		} else {
-			*a, w.s.Nodes[name(i)].AckV = *b, 1
-		}
-		w.flood()
-		return true
+		return w.syncTomb(i, j)
 	}
 	if opt.NoBlank && a.Dead == 0 && b.Dead == 0 && a.Has != b.Has {
 		r, m, x := a, i, j
 		if a.Has == 0 {
 			r, m, x = b, j, i
 		}
-		if r.Prim == m && r.Copies&bit(x) != 0 && r.N < 7 {
-			w.raise(m, m, r.Copies&^bit(x)) // it has forgotten the session
+		if r.Prim == m && r.Copies&bit(x) != 0 { // it has forgotten the session
+			if !w.raise(m, m, r.Copies&^bit(x)) {
+				w.full = true
+				return false
+			}
 			w.fresh(m)
 			return true
 		}
 	}
-	if a.Has == 0 || b.Has == 0 || a.Dead == 1 || b.Dead == 1 {
+	if a.Has == 0 || b.Has == 0 || a.Dead != 0 || b.Dead != 0 {
 		return false
+	}
+	if opt.Merge {
+		ra, rb := w.shift(*a, i, j), w.shift(*b, j, i)
+		later(a, &rb)
+		later(b, &ra)
 	}
 	if opt.Weigh && forked(a, b) {
 		w.weigh(i, b)
@@ -564,13 +639,7 @@ func (w *world) sync(i, j member) bool {
 		hi, lo, hm, lm = b, a, j, i
 	}
 	if sameEpoch(hi, lo) {
-		if hi.Ver > lo.Ver && hi.Prim == hm {
-			*lo = *hi
-			w.interrupt(lm)
-			w.s.Nodes[name(lm)].Reign = 0
-			return true
-		}
-		return false
+		return false // what is next sent finds out
 	}
 	switch {
 	case opt.Weigh && lo.Prim != lm && lo.Prim != nobody && w.s.alive(lo.Prim) && lo.Ver > hi.Ver && forked(lo, hi):
@@ -578,7 +647,7 @@ func (w *world) sync(i, j member) bool {
 	case hi.Prim == hm && hi.Copies&bit(lm) != 0:
 		w.conflict(lm, lo, hi)
 		w.interrupt(lm)
-		*lo = *hi
+		*lo = w.shift(*hi, hm, lm)
 		w.s.Nodes[name(lm)].AckV, w.s.Nodes[name(lm)].Reign = 0, 0
 	case hi.Prim == hm && w.acked(hm) && !w.busy(lm):
 		w.conflict(lm, lo, hi)
@@ -606,12 +675,11 @@ func (w *world) weigh(m member, h *Rec) {
 	if r.Prim != m && r.Prim != nobody && w.s.alive(r.Prim) || below && r.Ver <= h.Ver || !below && (r.Prim != m || r.N > h.N) {
 		return
 	}
-	for ; r.N < h.N && h.N < 7; r.N++ {
-		r.Lin[r.N+1] = 0xff // nobody's
+	if !w.raisePast(h.N, m, m, r.Copies&^bit(m)) {
+		w.full = true
+		return
 	}
-	if w.raise(m, m, r.Copies&^bit(m)) {
-		w.fresh(m)
-	}
+	w.fresh(m)
 }
 
 // outweighs: m, a primary, learns of the higher record h, and begins an epoch above
@@ -633,10 +701,12 @@ func (w *world) flood() {
 		for k := range uint8(opt.Names) {
 			for l := range uint8(opt.Names) {
 				x, y := w.s.now(k), w.s.now(l)
-				if k != l && w.s.reach(x, y) && w.rec(x).Dead == 1 && w.s.Nodes[k].AckV == 1 && w.rec(y).Dead == 0 {
-					*w.rec(y), w.s.Nodes[l].AckV = *w.rec(x), 1
-					again = true
+				a, b := w.rec(x), w.rec(y)
+				if k == l || !w.s.reach(x, y) || a.Dead == 0 || w.s.Nodes[k].AckV == 0 || b.Dead == buried || b.Dead == a.Dead || a.Dead == ended && b.Has == 0 {
+					continue
 				}
+				w.syncTomb(x, y)
+				again = true
 			}
 		}
 	}
@@ -661,6 +731,9 @@ func (w *world) quiesce() {
 	}
 	q := &world{s: w.s}
 	q.s.Cut = [4]uint8{}
+	for n := range q.s.Nodes {
+		q.s.Nodes[n].Drain = 0
+	}
 	n := uint8(opt.Names)
 	for range 12 {
 		changed := false
@@ -681,7 +754,7 @@ func (w *world) quiesce() {
 		if best == nil {
 			return
 		}
-		if best.Dead == 1 {
+		if best.Dead != 0 {
 			if !changed {
 				break
 			}
@@ -701,7 +774,7 @@ func (w *world) quiesce() {
 				changed = true
 			} else if c := &q.s.Nodes[i].R; !sameEpoch(c, best) || c.Ver != best.Ver || c.Has == 0 {
 				q.conflict(q.s.now(i), c, best)
-				*c = *best
+				*c = q.shift(*best, who, q.s.now(i))
 				changed = true
 			}
 		}
@@ -720,6 +793,9 @@ func (w *world) quiesce() {
 			break
 		}
 	}
+	if q.full {
+		return
+	}
 	if q.empty {
 		w.bad("after heal: %s", q.viol)
 	}
@@ -732,7 +808,7 @@ func (w *world) quiesce() {
 			continue
 		}
 		up++
-		if r.Has == 1 && r.Dead == 1 {
+		if r.Has == 1 && r.Dead != 0 {
 			dead = true
 		} else if r.Has == 1 {
 			holders++
@@ -746,15 +822,18 @@ func (w *world) quiesce() {
 		if holders > 0 {
 			w.bad("after heal: a tombstone and a live copy")
 		}
+		if q.s.tomb() == 0 || !opt.Stale && w.s.Over == 1 {
+			w.mourn()
+		}
 		return
 	}
 	if prim != 1 || holders != min(1+opt.Want, up) {
 		w.bad("after heal: %d primaries, %d holders, %d members", prim, holders, up)
 	}
-	if lost := w.s.Acked &^ (data | q.s.Rep); lost != 0 && (w.s.Died == 0 || w.s.Fault == 0 && w.s.Gone == 0) && w.s.Inv == 0 {
+	if lost := w.s.Acked &^ (data | q.s.Rep); lost != 0 && (w.s.Died == 0 || w.s.Fault == 0 && w.s.Gone == 0) && w.s.Inv == 0 && w.s.Over == 0 {
 		w.bad("after heal: acknowledged %05b is lost and not reported", lost)
 	}
-	if cnt < w.s.AckC && q.s.Rep == 0 && w.s.N6 == 0 && (w.s.Died == 0 || w.s.Fault == 0 && w.s.Gone == 0) && w.s.Inv == 0 {
+	if cnt < w.s.AckC && q.s.Rep == 0 && w.s.N6 == 0 && (w.s.Died == 0 || w.s.Fault == 0 && w.s.Gone == 0) && w.s.Inv == 0 && w.s.Over == 0 {
 		w.bad("after heal: counted to %d with acknowledgement, now %d, and nothing is reported", w.s.AckC, cnt)
 	}
 }

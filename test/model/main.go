@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -49,30 +50,22 @@ func bfs(sc scope, limit int, d time.Duration) (states int, depth int, whole boo
 			if n&1023 == 0 && (time.Now().After(end) || len(seen) > limit) {
 				return len(seen), depth, false, nil, ""
 			}
-			var a uint16
-			stop := false
-			next(&it.s, &sc, func(_ string, w *world) {
-				act := a
-				a++
-				if stop {
-					return
+			for k, e := range events(&it.s, &sc) {
+				w, ok := e.apply(&it.s)
+				if !ok {
+					continue
 				}
 				if w.viol != "" {
-					links = append(links, link{it.id, act})
-					trace, viol = replay(sc, links, int32(len(links)-1)), w.viol
-					stop = true
-					return
+					links = append(links, link{it.id, uint16(k)})
+					return len(seen), depth + 1, false, replay(sc, way(links)), w.viol
 				}
 				h := hash(&w.s)
 				if _, ok := seen[h]; ok {
-					return
+					continue
 				}
 				seen[h] = struct{}{}
-				links = append(links, link{it.id, act})
+				links = append(links, link{it.id, uint16(k)})
 				nextLevel = append(nextLevel, item{w.s, int32(len(links) - 1)})
-			})
-			if stop {
-				return len(seen), depth + 1, false, trace, viol
 			}
 		}
 		level = nextLevel
@@ -81,27 +74,26 @@ func bfs(sc scope, limit int, d time.Duration) (states int, depth int, whole boo
 	return len(seen), depth, true, nil, ""
 }
 
-func replay(sc scope, links []link, id int32) []string {
-	var acts []uint16
-	for ; links[id].parent >= 0; id = links[id].parent {
-		acts = append([]uint16{links[id].act}, acts...)
+// way is how the last of links was reached.
+func way(links []link) (acts []uint16) {
+	for id := int32(len(links) - 1); links[id].parent >= 0; id = links[id].parent {
+		acts = append(acts, links[id].act)
 	}
+	slices.Reverse(acts)
+	return acts
+}
+
+// replay tells of the events with these indices, one after the other.
+func replay(sc scope, acts []uint16) []string {
 	tracing = true
 	defer func() { tracing = false }()
 	s := initial(sc)
 	lines := []string{"      " + show(&s)}
 	for _, act := range acts {
-		var a uint16
-		var t State
-		next(&s, &sc, func(l string, w *world) {
-			if a == act {
-				t = w.s
-				lines = append(lines, "  "+l)
-			}
-			a++
-		})
-		s = t
-		lines = append(lines, "      "+show(&s))
+		e := events(&s, &sc)[act]
+		w, _ := e.apply(&s)
+		s = w.s
+		lines = append(lines, "  "+e.label, "      "+show(&s))
 	}
 	return lines
 }
@@ -113,7 +105,7 @@ func show(s *State) string {
 			fmt.Fprintf(&b, "%s:- ", mname(n))
 			continue
 		}
-		fmt.Fprintf(&b, "%s:%v ", mname(s.now(n)), s.Nodes[n].R)
+		fmt.Fprintf(&b, "%s:%v ", mname(s.now(n)), &s.Nodes[n].R)
 	}
 	fmt.Fprintf(&b, "jar %v seen %05b", s.Jar, s.Seen)
 	for i := range s.Ops {
@@ -132,30 +124,82 @@ func walk(sc scope, runs, length int, d time.Duration, seed uint64) (steps int, 
 			break
 		}
 		rng := rand.New(rand.NewPCG(seed, uint64(run)))
-		s := initial(sc)
-		var acts []link
-		acts = append(acts, link{-1, 0})
-		for range length {
-			var ws []world
-			next(&s, &sc, func(_ string, w *world) { ws = append(ws, *w) })
-			if len(ws) == 0 {
-				break
-			}
-			k := rng.IntN(len(ws))
-			for i := range ws {
-				if ws[i].viol != "" {
-					k = i
-				}
-			}
-			acts = append(acts, link{int32(len(acts) - 1), uint16(k)})
-			steps++
-			if ws[k].viol != "" {
-				return steps, replay(sc, acts, int32(len(acts)-1)), ws[k].viol
-			}
-			s = ws[k].s
+		n, acts, viol := stroll(sc, rng, weightsOf(rng), length, nil)
+		if steps += n; viol != "" {
+			return steps, replay(sc, acts), viol
 		}
 	}
 	return steps, nil, ""
+}
+
+// weights say how often an event of each class is drawn.
+type weights [classes]int
+
+// weightsOf draws weights, so that some walks are full of faults and others full
+// of requests.
+func weightsOf(rng *rand.Rand) (w weights) {
+	for k := range w {
+		w[k] = []int{1, 2, 4, 12}[rng.IntN(4)]
+	}
+	return w
+}
+
+// stroll takes one random way, and adds to t, if any, what happened.
+func stroll(sc scope, rng *rand.Rand, by weights, length int, t *tally) (steps int, acts []uint16, viol string) {
+	s := initial(sc)
+	for range length {
+		all := events(&s, &sc)
+		var have [classes]int
+		for k := range all {
+			have[all[k].class]++
+		}
+		tried := make([]bool, len(all))
+		moved := false
+		for left := len(all); left > 0 && !moved; left-- {
+			sum := 0
+			for c, n := range have {
+				if n > 0 {
+					sum += by[c]
+				}
+			}
+			c, x := class(0), rng.IntN(sum)
+			for ; have[c] == 0 || x >= by[c]; c++ {
+				if have[c] > 0 {
+					x -= by[c]
+				}
+			}
+			nth := rng.IntN(have[c])
+			k := slices.IndexFunc(all, func(e event) bool { return e.class == c })
+			for ; tried[k] || all[k].class != c || nth > 0; k++ {
+				if !tried[k] && all[k].class == c {
+					nth--
+				}
+			}
+			tried[k] = true
+			have[c]--
+			var now tally
+			w, ok := all[k].applyTo(&s, &now)
+			if !ok {
+				continue
+			}
+			moved = true
+			if t != nil {
+				for h, n := range now {
+					t[h] += n
+				}
+			}
+			acts = append(acts, uint16(k))
+			steps++
+			if w.viol != "" {
+				return steps, acts, w.viol
+			}
+			s = w.s
+		}
+		if !moved {
+			break
+		}
+	}
+	return steps, acts, ""
 }
 
 //nolint:gochecknoglobals // a table
@@ -170,6 +214,13 @@ var scopes = []scope{
 	{Name: "crash4n", Names: 4, Kinds: []uint8{kWrite, kRead}, Cli: 3, Conc: 2, Bg: 1, Deaths: 2, Restarts: 1, OldTab: true, Want: 2},
 	{Name: "cut4n", Names: 4, Kinds: []uint8{kWrite, kRead}, Cli: 3, Conc: 2, Deaths: 1, Cuts: 1, Tmos: 1, OldTab: true, Sync: true, Want: 2},
 	{Name: "big4n", Names: 4, Kinds: []uint8{kWrite, kRead, kInv}, Cli: 6, Conc: 3, Bg: 3, Deaths: 2, Restarts: 2, Cuts: 2, Tmos: 3, OldTab: true, Sync: true, Want: 2},
+	{Name: "over3", Names: 3, Kinds: []uint8{kWrite, kRead}, Cli: 3, Conc: 1, Deaths: 1, Tmos: 1, Cuts: 1, OldTab: true, Sync: true, Idle: 2, Ticks: 3},
+	{Name: "skew3", Names: 3, Kinds: []uint8{kWrite, kRead}, Cli: 2, Conc: 1, Bg: 1, Deaths: 1, Idle: 2, Ticks: 2, Skew: [4]uint8{0, 3, 1, 0}},
+	{Name: "grave3", Names: 3, Kinds: []uint8{kWrite, kInv}, Cli: 2, Conc: 1, Cuts: 1, OldTab: true, Sync: true, Life: 2, Ticks: 4, Slow: 1},
+	{Name: "drain3", Names: 3, Kinds: []uint8{kWrite, kRead}, Cli: 2, Conc: 2, Deaths: 1, Drains: 1, OldTab: true},
+	{Name: "drain4n", Names: 4, Kinds: []uint8{kWrite, kRead}, Cli: 2, Conc: 1, Drains: 1, OldTab: true, Want: 2},
+	{Name: "loose3", Names: 3, Kinds: []uint8{kWrite, kRead}, Cli: 3, Conc: 1, Deaths: 1, Cuts: 1, OldTab: true, Sync: true, Loose: 1},
+	{Name: "loose2", Names: 2, Kinds: []uint8{kWrite, kRead}, Cli: 3, Conc: 1, Bg: 1, Deaths: 1, Tmos: 1, OldTab: true, Sync: true, Loose: 1},
 	{Name: "maj3", Names: 3, Kinds: []uint8{kWrite, kRead}, Cli: 4, Conc: 2, Bg: 2, Cuts: 2, Tmos: 2, OldTab: true},
 	{Name: "big4", Names: 4, Kinds: []uint8{kWrite, kRead, kInv}, Cli: 6, Conc: 3, Bg: 3, Deaths: 2, Restarts: 2, Cuts: 2, Tmos: 3, OldTab: true, Sync: true},
 	{Name: "big3", Names: 3, Kinds: []uint8{kWrite, kRead}, Cli: 6, Conc: 3, Bg: 3, Deaths: 2, Restarts: 2, Cuts: 2, Tmos: 3, OldTab: true, Sync: true},
@@ -181,9 +232,10 @@ func main() {
 	secs := flag.Int("s", 60, "seconds")
 	random := flag.Int("walks", 0, "random walks instead of breadth first")
 	length := flag.Int("length", 80, "steps of a walk")
-	seed := flag.Uint64("seed", 1, "of the walks")
+	first := flag.Uint64("seed", 1, "of the walks, or the first")
 	without := flag.String("without", "", "rules to switch off, parted by commas: those of rule in rules.go")
 	with := flag.String("with", "", "slow,majority,forwardnot")
+	runs := flag.Int("seeds", 0, "seeds instead of a scope: each draws what it explores")
 	cli := flag.Int("cli", -1, "client requests")
 	flag.BoolVar(&strict, "strict", false, "report what no protocol can prevent, too")
 	flag.Parse()
@@ -210,6 +262,13 @@ func main() {
 			usage("no variant %q", r)
 		}
 	}
+	if *runs > 0 {
+		var t tally
+		n, trace, viol := seeds(*first, *runs, &t)
+		fmt.Printf("%d seeds without=%q: %d steps: %v\n", *runs, *without, n, &t)
+		report(trace, viol)
+		return
+	}
 	for _, sc := range scopes {
 		if sc.Name != *name {
 			continue
@@ -220,7 +279,7 @@ func main() {
 		opt.Names = sc.Names
 		t := time.Now()
 		if *random > 0 {
-			n, trace, viol := walk(sc, *random, *length, time.Duration(*secs)*time.Second, *seed)
+			n, trace, viol := walk(sc, *random, *length, time.Duration(*secs)*time.Second, *first)
 			fmt.Printf("%s: %d random steps, %.0f s\n", sc.Name, n, time.Since(t).Seconds())
 			report(trace, viol)
 			return

@@ -35,11 +35,13 @@ func explore(t *testing.T, name, without string, cli int) scope {
 const long = 10 * time.Minute
 
 func TestRulesHold(t *testing.T) {
-	states, walks := 150000, 3000
+	states, walks := 60000, 1000
 	if testing.Short() {
-		states, walks = 15000, 300
+		states, walks = 8000, 200
 	}
-	for _, name := range []string{"crash3", "crash4", "crash4n", "break3", "cut3", "cut4n", "cut2x3", "inv3", "two"} {
+	for _, name := range []string{
+		"crash3", "crash4", "crash4n", "break3", "cut3", "cut4n", "cut2x3", "inv3", "two", "over3", "skew3", "grave3", "drain3", "drain4n", "loose2", "loose3",
+	} {
 		sc := explore(t, name, "", 2)
 		if _, _, _, trace, viol := bfs(sc, states, long); viol != "" {
 			t.Errorf("%s: %s", name, viol)
@@ -59,6 +61,30 @@ func TestRulesHold(t *testing.T) {
 	}
 }
 
+// TestSeeds walks through all that there is at once. A failure names its seed.
+func TestSeeds(t *testing.T) {
+	n := 5000
+	if testing.Short() {
+		n = 1000
+	}
+	opt = allRules()
+	var all tally
+	steps, trace, viol := seeds(1, n, &all)
+	t.Logf("%d seeds, %d steps: %v", n, steps, &all)
+	if viol != "" {
+		t.Error(viol)
+		for _, l := range trace {
+			t.Log(l)
+		}
+		return
+	}
+	for h, n := range all {
+		if n == 0 && !testing.Short() {
+			t.Errorf("no walk had any %s: they do not reach what they are to check", happeningNames[h])
+		}
+	}
+}
+
 // TestEachRuleIsNeeded: without the rule a violation is found, so the checks of
 // the model can fail.
 func TestEachRuleIsNeeded(t *testing.T) {
@@ -66,6 +92,14 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		rule, scope string
 		cli         int
 	}{
+		{"allack", "crash4n", 2},
+		{"judge", "grave3", 2},
+		{"keep", "grave3", 2},
+		{"relative", "skew3", 2},
+		{"access", "over3", 2},
+		{"loosecut", "loose3", 2},
+		{"loosereign", "loose2", 2},
+		{"left", "drain3", 2},
 		{"flood", "inv3", 2},
 		{"lineage", "two", 2},
 		{"succession", "cut3", 2},
@@ -75,8 +109,6 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"tombsync", "inv3", 2},
 		{"askall", "crash3", 2},
 		{"lease", "cut3", 2},
-		{"yield", "two", 2},
-		{"start", "cut3", 3},
 		{"weigh", "two", 3},
 		{"patience", "break3", 2},
 		{"acked", "crash3", 2},
@@ -86,6 +118,33 @@ func TestEachRuleIsNeeded(t *testing.T) {
 			sc := explore(t, tt.scope, tt.rule, tt.cli)
 			if states, depth, _, _, viol := bfs(sc, 600000, long); viol == "" {
 				t.Errorf("without it nothing was found in %s: %d states, depth %d", tt.scope, states, depth)
+			}
+		})
+	}
+}
+
+// TestWalksFind is TestEachRuleIsNeeded for what lies deeper than a search of all
+// states gets: random walks find it, the same on every machine.
+func TestWalksFind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute")
+	}
+	for _, tt := range []struct{ rule, scope string }{
+		{"yield", "two"},
+		{"start", "cut2x3"},
+		{"stale", "over3"},
+		{"weigh", "two"},
+		{"weigh", "big3"},
+		{"line", "crash4n"},
+		{"endlease", "over3"},
+		{"base", "break3"},
+		{"losttwice", "crash3"},
+		{"cookiesnap", "crash3"},
+	} {
+		t.Run(tt.rule+" in "+tt.scope, func(t *testing.T) {
+			sc := explore(t, tt.scope, tt.rule, 0)
+			if steps, _, viol := walk(sc, 200000, 80, long, 1); viol == "" {
+				t.Errorf("without it nothing was found in %d steps", steps)
 			}
 		})
 	}

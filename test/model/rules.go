@@ -33,11 +33,27 @@ type rules struct {
 	Patience   bool // "lost" is not said while a member that the cookie names may be there: it is waited for, then left to whoever can reach it
 	Acked      bool // a copy that is not needed any more is discarded only once the primary's record is acknowledged
 	Drained    bool // who is asked answers once it has read all that a member sent which is gone
+	Line       bool // of several holders only the first in line promotes; the others take from it
+	AllAck     bool // a flush waits for all copies
+	Base       bool // changes are done only to the version that they were made from; who does not have it asks for all
+	Stale      bool // what has ended by itself is above only what it descends from
+	EndLease   bool // a primary without the leases of its copies has its record acknowledged before it ends a session that is over
+	Judge      bool // who is to serve a session looks whether it is over
+	Relative   bool // times travel as times from now
+	Merge      bool // of two that meet both keep the later access
+	Access     bool // the copies are told of accesses that change nothing
+	Keep       bool // a tombstone is kept as long as a copy may live
+	LooseCut   bool // where replies do not wait, who promotes begins an epoch that does not descend from the present one
+	LooseReign bool // and by a new reign, if it gave the session away itself
+	Left       bool // who drains leaves once it holds nothing
 	Majority   bool
 	Slow       bool // handlers take time: others may interleave
 	Resend     bool // requests on a dead member are sent again once
+	Loose      int  // 1: replies do not wait for copies
 	Names      int
-	Want       int // secondaries
+	Want       int  // secondaries
+	Idle       int8 // ticks after which a session that nobody uses is over; 0 for never
+	Life       int8 // ticks that a session lives; 0 for ever
 }
 
 // rule is the switch of the rule called name, nil if there is none.
@@ -99,6 +115,32 @@ func (o *rules) rule(name string) *bool {
 		return &o.Drained
 	case "patience":
 		return &o.Patience
+	case "line":
+		return &o.Line
+	case "allack":
+		return &o.AllAck
+	case "base":
+		return &o.Base
+	case "stale":
+		return &o.Stale
+	case "endlease":
+		return &o.EndLease
+	case "judge":
+		return &o.Judge
+	case "relative":
+		return &o.Relative
+	case "merge":
+		return &o.Merge
+	case "access":
+		return &o.Access
+	case "keep":
+		return &o.Keep
+	case "loosecut":
+		return &o.LooseCut
+	case "loosereign":
+		return &o.LooseReign
+	case "left":
+		return &o.Left
 	}
 	return nil
 }
@@ -113,7 +155,9 @@ func allRules() rules {
 	return rules{
 		Lineage: true, Succession: true, Lease: true, Regen: true, GrantFence: true, ReadWaits: true, GrantCheck: true, AskAll: true,
 		TombSync: true, Conn: true, Reapply: true, Flood: true, OneSearch: true, AskPrim: true, Reigns: true, NoBlank: true, Again: true,
-		ReplyCheck: true, AskWaits: true, Replaced: true, LostTwice: true, CookieSnap: true, Yield: true, Start: true, Weigh: true, Patience: true, Acked: true, Drained: true, Names: 3, Want: 1,
+		ReplyCheck: true, AskWaits: true, Replaced: true, LostTwice: true, CookieSnap: true, Yield: true, Start: true, Weigh: true, Patience: true, Acked: true, Drained: true,
+		Line: true, AllAck: true, Base: true, Stale: true, EndLease: true, Judge: true, Relative: true, Merge: true, Access: true, Keep: true,
+		LooseCut: true, LooseReign: true, Left: true, Names: 3, Want: 1,
 	}
 }
 
@@ -122,6 +166,7 @@ type world struct {
 	viol  string
 	empty bool // a branch in which nobody has changed anything has won
 	full  bool // outside the scope: drop this branch
+	t     *tally
 }
 
 func bit(m member) uint8 { return 1 << name(m) }
@@ -143,6 +188,7 @@ func (w *world) bad(format string, a ...any) {
 
 func (w *world) send(m Msg) {
 	if !w.s.alive(m.To) || opt.Conn && w.s.cut(m.From, m.To) {
+		w.unsent(&m)
 		return
 	}
 	if w.s.NM == maxMsgs {
@@ -193,11 +239,15 @@ func (w *world) mayPromote(y, p member, voters uint8) bool {
 
 // conflict counts what is dropped when r replaces old at m.
 func (w *world) conflict(m member, old, r *Rec) {
-	if old.Has == 0 || old.Dead == 1 || r.Dead == 1 || r.Has == 0 {
+	if old.Has == 0 || old.Dead != 0 || r.Dead != 0 || r.Has == 0 {
 		return
+	}
+	if opt.Idle > 0 && int8(old.Acc-r.Acc) > 0 {
+		w.s.Lag = 1 // the winner does not know
 	}
 	if old.N > r.N || r.Lin[old.N] != old.Lin[old.N] {
 		lost := old.Data &^ r.Data
+		w.note(aReport)
 		w.s.Rep |= lost
 		if old.Prim == m && lost&w.s.Acked != 0 && r.Data&^old.Data == 0 && w.s.Died == 0 {
 			w.empty = true
@@ -213,12 +263,20 @@ func (w *world) arrive(i int) {
 	o := &w.s.Ops[i]
 	m := o.At
 	r := w.rec(m)
-	if r.Has == 1 && r.Dead == 1 {
+	if r.closes(o.C) {
 		if opt.ReadWaits && w.s.Nodes[name(m)].AckV == 0 {
-			w.bury(i)
+			w.bury(i, r.Dead)
 		} else {
 			w.gone(i)
 		}
+		return
+	}
+	if o.Kind == kEnd && (r.Has == 0 || r.Prim != m || r.Dead != 0) {
+		w.done(i)
+		return
+	}
+	if w.s.Nodes[name(m)].Drain == 1 && o.Kind < kCopy && (r.Has == 0 || r.Prim != m) {
+		w.refuse(i) // it takes no sessions any more
 		return
 	}
 	if opt.OneSearch && w.searching(i) {
@@ -229,7 +287,7 @@ func (w *world) arrive(i int) {
 		w.fail(i)
 		return
 	}
-	if r.Has == 1 && r.Prim == m {
+	if r.Has == 1 && r.Prim == m && r.Dead == 0 {
 		if !includes(r, o.C.N, o.C.Boot) {
 			w.ask(i)
 		} else if w.leaseOK(m) {
@@ -244,7 +302,7 @@ func (w *world) arrive(i int) {
 		return
 	}
 	p := w.s.now(o.C.Prim)
-	if r.Has == 1 && r.Prim != nobody && includes(r, o.C.N, o.C.Boot) {
+	if r.Has == 1 && r.Dead == 0 && r.Prim != nobody && includes(r, o.C.N, o.C.Boot) {
 		p = r.Prim
 	}
 	if p == m || !w.s.alive(p) {
@@ -296,7 +354,7 @@ func (w *world) ask(i int) {
 	if o.Best.Has == 1 {
 		o.Holders = bit(m)
 	}
-	o.Answered, o.Reach, o.Miss, o.Prims = bit(m), 0, 0, 0
+	o.Answered, o.Reach, o.Miss, o.Prims, o.Highest = bit(m), 0, 0, 0, w.rec(m).N
 	o.OwnPrim = w.rec(m).Prim
 	var sus member
 	if o.Suspect != 0 {
@@ -353,11 +411,11 @@ func (w *world) decide(i int) {
 		w.arrive(i)
 		return
 	}
-	if o.Miss == 1 && opt.LostTwice && (b.Has == 0 || b.Dead == 0) {
+	if o.Miss == 1 && opt.LostTwice && b.Dead != buried {
 		w.ask(i) // somebody fell silent while this asked: what the others said may be older than that
 		return
 	}
-	if b.Has == 1 && b.Dead == 1 {
+	if b.closes(o.C) {
 		*own, w.s.Nodes[name(m)].AckV = *b, 1
 		w.gone(i)
 		return
@@ -366,9 +424,16 @@ func (w *world) decide(i int) {
 		w.refuse(i)
 		return
 	}
-	if b.Has == 0 || !includes(b, o.C.N, o.C.Boot) {
+	if b.Has == 0 || b.Dead != 0 {
 		w.missing(i)
 		return
+	}
+	if !includes(b, o.C.N, o.C.Boot) {
+		if o.Highest < o.C.N || o.Kind >= kCopy {
+			w.missing(i)
+			return
+		}
+		o.Fail, o.C.N, o.C.Boot = 1, b.N, b.Lin[b.N] // goes on with it, flagged
 	}
 	p := b.Prim
 	if p == m && own.Prim == m && own.Has == 1 {
@@ -406,6 +471,9 @@ func (w *world) decide(i int) {
 		first++
 	}
 	y := w.s.now(first)
+	if !opt.Line && o.Holders&bit(m) != 0 {
+		y = m
+	}
 	if y == m {
 		if !w.mayPromote(m, p, o.Answered) {
 			o.Ph = pWaitLease
@@ -439,7 +507,7 @@ func (w *world) promote(i int, over member) {
 	for pop(keep) < opt.Want {
 		c := w.candidate(m, over) &^ keep
 		for n := range uint8(opt.Names) {
-			if x := w.s.now(n); c == 0 && n != name(m) && keep&(1<<n) == 0 && (over == nobody || n != name(over)) && w.s.reach(m, x) {
+			if x := w.s.now(n); c == 0 && n != name(m) && keep&(1<<n) == 0 && (over == nobody || n != name(over)) && w.s.reach(m, x) && w.s.Nodes[n].Drain == 0 {
 				c = 1 << n // it may hold an older record
 			}
 		}
@@ -461,7 +529,7 @@ func (w *world) candidate(m, not member) uint8 {
 	for k := range uint8(opt.Names) {
 		n := (name(m) + 1 + k) % uint8(opt.Names)
 		x := w.s.now(n)
-		if n != name(m) && w.s.reach(m, x) && (not == nobody || n != name(not)) && w.rec(m).Copies&(1<<n) == 0 {
+		if n != name(m) && w.s.reach(m, x) && (not == nobody || n != name(not)) && w.rec(m).Copies&(1<<n) == 0 && w.s.Nodes[n].Drain == 0 {
 			return 1 << n
 		}
 	}
@@ -487,6 +555,13 @@ func (w *world) fresh(m member) {
 func (w *world) run(i int) {
 	o := &w.s.Ops[i]
 	n := &w.s.Nodes[name(o.At)]
+	if (opt.Judge && o.Kind < kCopy || o.Kind == kEnd) && w.over(o.At, false) {
+		w.bury(i, ended)
+		return
+	}
+	if o.Kind < kCopy {
+		w.access(o.At)
+	}
 	switch o.Kind {
 	case kWrite:
 		o.Read, o.Late = n.R.Cnt, 0
@@ -500,6 +575,7 @@ func (w *world) run(i int) {
 			w.flush(i)
 			return
 		}
+		w.tellAccess(o.At)
 		o.Best = n.R
 		if opt.Majority && n.R.Copies == 0 {
 			w.fail(i)
@@ -507,7 +583,7 @@ func (w *world) run(i int) {
 		}
 		w.reply(i)
 	case kInv:
-		w.bury(i)
+		w.bury(i, buried)
 	case kCopy:
 		c := w.candidate(o.At, nobody)
 		if c == 0 || pop(n.R.Copies) >= opt.Want {
@@ -552,11 +628,22 @@ func (w *world) acked(p member) bool {
 	return !opt.Acked || n.AckV >= n.R.Ver
 }
 
-// bury puts the tombstone on every member that can be reached.
-func (w *world) bury(i int) {
+// bury puts a tombstone of a kind on every member that can be reached.
+func (w *world) bury(i int, kind uint8) {
 	o := &w.s.Ops[i]
 	n := &w.s.Nodes[name(o.At)]
-	n.R.Dead, n.R.Data, n.AckV = 1, 0, 0
+	if kind == ended {
+		w.s.Over = 1
+		if !opt.Stale {
+			kind = buried
+		}
+	}
+	if n.R.Dead == 0 && kind == buried {
+		w.note(aTombstone)
+	} else if n.R.Dead == 0 {
+		w.note(anExpiry)
+	}
+	n.R.Dead, n.R.Data, n.AckV = kind, 0, 0
 	o.Ph, o.Wait, o.Best, o.Re = pFlush, 0, n.R, 2
 	o.Gen++
 	for x := range uint8(opt.Names) {
@@ -566,7 +653,7 @@ func (w *world) bury(i int) {
 				continue
 			}
 			o.Wait |= 1 << x
-			w.send(Msg{T: mPut, From: o.At, To: y, Op: uint8(i), Gen: o.Gen, R: n.R})
+			w.send(Msg{T: mPut, From: o.At, To: y, Op: uint8(i), Gen: o.Gen, Flag: newCopy, R: n.R})
 		}
 	}
 	if o.Wait == 0 {
@@ -581,7 +668,7 @@ func (w *world) finish(i int) {
 	o := &w.s.Ops[i]
 	r := w.rec(o.At)
 	o.Exec++
-	if r.Dead == 1 {
+	if r.Dead != 0 {
 		w.overtaken(i)
 		return
 	}
@@ -631,25 +718,58 @@ func (w *world) flush(i int) {
 	r := w.rec(o.At)
 	o.Ph, o.Wait, o.Best = pFlush, r.Copies, *r
 	o.Gen++
-	for n := range uint8(opt.Names) {
-		if r.Copies&(1<<n) != 0 {
-			first := uint8(0)
-			if w.s.Nodes[name(o.At)].AckV == 0 {
-				first = 1 // all of the record: the receiver need not have it
-			}
-			w.send(Msg{T: mPut, From: o.At, To: w.s.now(n), Op: uint8(i), Gen: o.Gen, Fresh: 1, Flag: first, R: *r})
-		}
+	if opt.Loose == 1 && r.Loose == 1 && o.Kind < kCopy && o.Re == 0 {
+		w.push(o.At, noOp, 0, o.Bit)
+		o.Wait = 0
+	} else {
+		w.push(o.At, uint8(i), o.Gen, o.Bit)
 	}
 	if o.Wait == 0 {
 		w.flushed(i)
 	}
 }
 
+// push sends the copies of m's record what they were not sent yet: all of a new
+// epoch, else what changed: bit.
+func (w *world) push(m member, op, gen, change uint8) {
+	n := &w.s.Nodes[name(m)]
+	p := Msg{T: mPut, From: m, Op: op, Gen: gen, Fresh: 1, Flag: newCopy, R: n.R}
+	if n.Sent > 0 {
+		p.Flag, p.Base, p.R.Data = delta, n.Sent, 0
+		switch n.R.Ver - n.Sent {
+		case 0:
+		case 1:
+			p.R.Data = change
+		default:
+			w.bad("%s has not sent some of what was changed", mname(m))
+		}
+	}
+	n.Sent, n.AccSent = n.R.Ver, n.R.Acc
+	for x := range uint8(opt.Names) {
+		if n.R.Copies&(1<<x) != 0 {
+			p.To = w.s.now(x)
+			w.send(p)
+		}
+	}
+}
+
+// resend sends x all of m's record once more.
+func (w *world) resend(m, x member, op, gen uint8) {
+	w.note(aWhole)
+	w.send(Msg{T: mPut, From: m, To: x, Op: op, Gen: gen, Fresh: 1, Flag: whole, R: *w.rec(m)})
+}
+
 func (w *world) flushed(i int) {
 	o := &w.s.Ops[i]
 	n := &w.s.Nodes[name(o.At)]
-	if sameEpoch(&n.R, &o.Best) && n.R.Prim == o.At && n.AckV < o.Best.Ver {
+	loose := opt.Loose == 1 && o.Best.Loose == 1 && o.Kind < kCopy && o.Re == 0 && o.Best.Copies != 0
+	if sameEpoch(&n.R, &o.Best) && n.R.Dead == 0 && n.R.Prim == o.At && n.AckV < o.Best.Ver && !loose {
 		n.AckV = o.Best.Ver
+	}
+	if o.Re == 2 && n.R.Dead == 0 {
+		o.Re = 0 // it has gone on elsewhere
+		w.arrive(i)
+		return
 	}
 	if o.Re == 2 {
 		n.AckV = 1
@@ -666,8 +786,12 @@ func (w *world) flushed(i int) {
 		}
 		return
 	}
-	if r := &n.R; opt.Replaced && o.Kind == kWrite && (r.Dead == 1 || r.Has == 0 || r.Data&o.Bit == 0) {
-		if r.Has == 1 && r.Dead == 0 && r.Prim == o.At && o.Tries < 6 {
+	if r := &n.R; opt.Replaced && o.Kind < kCopy && r.Dead != 0 {
+		w.overtaken(i)
+		return
+	}
+	if r := &n.R; opt.Replaced && o.Kind == kWrite && (r.Has == 0 || r.Data&o.Bit == 0) {
+		if r.Has == 1 && r.Prim == o.At && o.Tries < 6 {
 			o.Tries++
 			w.again(i)
 		} else {
@@ -692,6 +816,7 @@ func (w *world) strike(i int, x member) {
 		return
 	}
 	r := w.rec(o.At)
+	w.note(aStrike)
 	if r.Has == 1 && r.Dead == 0 && r.Prim == o.At {
 		if opt.Majority && !w.leaseOK(o.At) {
 			w.fail(i)
@@ -725,9 +850,9 @@ func (w *world) overtaken(i int) {
 	o := &w.s.Ops[i]
 	r := w.rec(o.At)
 	switch {
-	case r.Dead == 1 && opt.ReadWaits && w.s.Nodes[name(o.At)].AckV == 0:
-		w.bury(i)
-	case r.Dead == 1:
+	case r.closes(o.C) && opt.ReadWaits && w.s.Nodes[name(o.At)].AckV == 0:
+		w.bury(i, r.Dead)
+	case r.closes(o.C):
 		w.gone(i)
 	case o.Exec == 0:
 		o.Re = 0
@@ -742,11 +867,12 @@ func (w *world) overtaken(i int) {
 func (w *world) forward(i int) {
 	o := &w.s.Ops[i]
 	r := w.rec(o.At)
-	if r.Has == 0 || r.Prim == nobody || r.Prim == o.At || !w.s.alive(r.Prim) || o.Tries > 5 {
+	if r.Has == 0 || r.Dead != 0 || r.Prim == nobody || r.Prim == o.At || !w.s.alive(r.Prim) || o.Tries > 5 {
 		w.fail(i)
 		return
 	}
 	o.Tries++
+	w.note(aForward)
 	o.Ph, o.Wait = pFwd, bit(r.Prim)
 	o.Gen++
 	w.send(Msg{T: mFwd, From: o.At, To: r.Prim, Op: uint8(i), Gen: o.Gen})
@@ -757,6 +883,7 @@ func (w *world) forward(i int) {
 func (w *world) done(i int) { w.s.Ops[i] = Op{} }
 
 func (w *world) fail(i int) { // the client gets an error
+	w.note(aFailure)
 	w.done(i)
 }
 
@@ -767,16 +894,25 @@ func (w *world) refuse(i int) {
 		w.done(i)
 		return
 	}
+	w.note(aRefusal)
 	at, rt := o.At, o.Retry
 	*o = Op{
-		Kind: o.Kind, Ph: pRetry, At: at, C: o.C, Old: o.Old, Seen: o.Seen, SeenC: o.SeenC, Acked: o.Acked, InvBefore: o.InvBefore,
+		Kind: o.Kind, Ph: pRetry, At: at, C: o.C, Fail: o.Fail, Old: o.Old, Seen: o.Seen, SeenC: o.SeenC, Acked: o.Acked, InvBefore: o.InvBefore, At0: o.At0, SeenAt: o.SeenAt,
 		Exec: o.Exec, Bit: o.Bit, Retry: rt + 1, Spur: o.Spur, Tmo: o.Tmo,
 	}
 }
 
 func (w *world) gone(i int) {
 	o := &w.s.Ops[i]
-	if o.Kind == kInv && o.Exec == 0 {
+	if o.Kind < kCopy {
+		w.note(anEnd)
+	}
+	switch r := w.rec(o.At); {
+	case o.Kind >= kCopy, r.Dead == ended && o.Fail == 1: // it is told that it has lost what it had
+	case r.Dead == ended, !opt.Stale && w.s.Over == 1 && w.s.Inv == 0:
+		w.early(i)
+		w.outdated(i)
+	case o.Kind == kInv && o.Exec == 0:
 		w.s.Inv = 1
 	}
 	w.done(i)
@@ -819,11 +955,15 @@ func (w *world) lost(i int) {
 		w.done(i)
 		return
 	}
+	w.note(aLoss)
 	if w.s.Fault == 0 && w.s.Gone == 0 && w.s.Inv == 0 && w.s.tomb() == 0 {
-		w.bad("lost, although a holder lives")
+		if w.s.Over == 0 {
+			w.bad("lost, although a holder lives")
+		}
+		w.early(i)
 	}
 	for n := range uint8(opt.Names) {
-		if r := &w.s.Nodes[n].R; w.unheard(i)&o.Reach&(1<<n) != 0 && r.Dead == 0 && includes(r, o.C.N, o.C.Boot) {
+		if r := &w.s.Nodes[n].R; w.unheard(i)&o.Reach&(1<<n) != 0 && r.Has == 1 && r.Dead == 0 && includes(r, o.C.N, o.C.Boot) {
 			w.bad("lost, although %s, which the cookie names, has it and can be reached by others", mname(n))
 		}
 	}
@@ -836,12 +976,16 @@ func (w *world) reply(i int) {
 		w.done(i)
 		return
 	}
+	w.note(aReply)
 	data := o.Best.Data
 	if o.Kind == kWrite && data&o.Bit == 0 {
 		w.bad("the reply does not include its own write")
 	}
-	flagged := opt.ReplyCheck && !includes(&o.Best, o.C.N, o.C.Boot)
-	if flagged && w.s.Fault == 0 && w.s.Gone == 0 {
+	flagged := o.Fail == 1 || opt.ReplyCheck && !includes(&o.Best, o.C.N, o.C.Boot)
+	if flagged {
+		w.note(aFlag)
+	}
+	if flagged && w.s.Fault == 0 && w.s.Gone == 0 && (opt.Loose == 0 || w.s.Died == 0) {
 		w.bad("a conflict without any partition")
 	}
 	if o.Seen&^data != 0 && !flagged {
@@ -862,6 +1006,9 @@ func (w *world) reply(i int) {
 	}
 	if o.InvBefore != 0 && (w.s.Fault == 0 && w.s.Died < 2 || strict || w.tombReached(o.At, o.InvBefore)) {
 		w.bad("an invalidated session was served")
+	}
+	if opt.Life > 0 && int8(o.At0-start) >= opt.Life+int8(w.s.Stood) {
+		w.bad("served %d ticks after it began, although it lives %d", o.At0-start, opt.Life)
 	}
 	if o.Exec > 1 && !opt.Resend {
 		w.bad("executed %d times, client told of no error", o.Exec)
@@ -884,10 +1031,16 @@ func (w *world) reply(i int) {
 	}
 	// A reply may set the cookie back if it was overtaken by another one: then
 	// the jar knows less, and so do we.
-	w.s.Jar, w.s.Seen, w.s.SeenC = c, data, o.Best.Cnt
+	w.s.Jar, w.s.Seen, w.s.SeenC, w.s.SeenAt = c, data, o.Best.Cnt, o.At0
 	w.s.AckC = max(w.s.AckC, o.Best.Cnt)
 	if c.N > w.s.AckE.N {
 		w.s.AckE = c
+		w.s.Pair = 0
+		for n := range uint8(opt.Names) {
+			if (b.Copies|1<<c.Prim)&(1<<n) != 0 && w.s.Nodes[n].Up == 1 {
+				w.s.Pair |= 1 << n
+			}
+		}
 	}
 	w.done(i)
 }
@@ -903,8 +1056,10 @@ func (w *world) cutLink(i, j uint8) {
 	w.s.Cut[i] |= 1 << j
 	w.s.Cut[j] |= 1 << i
 	w.s.Fault = 1
+	w.note(aBreak)
 	for k := uint8(0); k < w.s.NM; {
 		if m := &w.s.Msgs[k]; name(m.From) == i && name(m.To) == j || name(m.From) == j && name(m.To) == i {
+			w.unsent(m)
 			w.remove(k)
 			continue
 		}
@@ -920,6 +1075,7 @@ func (w *world) ended(m member, x uint8) {
 	}
 	for k := uint8(0); k < w.s.NM; {
 		if p := &w.s.Msgs[k]; name(p.From) == x && !w.s.alive(p.From) && p.To == m {
+			w.unsent(p)
 			w.remove(k)
 			continue
 		}
@@ -933,13 +1089,14 @@ func (w *world) ended(m member, x uint8) {
 //nolint:gochecknoglobals // as opt
 var strict bool
 
-// tombReached reports whether m can reach a member that has the tombstone.
+// tombReached reports whether m can reach one of those that have had the
+// tombstone, and lived since.
 func (w *world) tombReached(m member, among uint8) bool {
 	for n := range uint8(opt.Names) {
 		if among&(1<<n) == 0 {
 			continue
 		}
-		if x := w.s.now(n); w.s.Nodes[n].R.Dead == 1 && (x == m || w.s.reach(m, x)) {
+		if x := w.s.now(n); x == m || w.s.reach(m, x) {
 			return true
 		}
 	}
@@ -969,8 +1126,16 @@ func (w *world) deliver(k uint8) bool {
 			}
 		}
 	}
+	m.R = w.shift(m.R, m.From, m.To)
 	z := w.rec(m.To)
-	o := &w.s.Ops[m.Op]
+	o := new(Op)
+	header := Rec{} // what an Ack for which nobody waits says
+	if m.Op == noOp {
+		header = m.R
+	}
+	if m.Op != noOp {
+		o = &w.s.Ops[m.Op]
+	}
 	mine := o.Gen == m.Gen && o.At == m.To && o.Ph != pIdle
 	drop := func() { w.remove(k) }
 	answer := func(t, flag uint8, r Rec) {
@@ -980,45 +1145,100 @@ func (w *world) deliver(k uint8) bool {
 	case mPut:
 		drop()
 		switch {
-		case opt.NoBlank && z.Has == 0 && m.Flag == 0 && m.R.Dead == 0:
-			answer(mAck, 0, *z) // I do not hold it (any more): strike me, start a new epoch
+		case opt.NoBlank && z.Has == 0 && m.Flag != newCopy:
+			answer(mAck, refused, *z) // I do not hold it (any more): strike me, start a new epoch
+		case m.Flag == delta && z.Has == 1 && z.Dead == 0 && sameEpoch(&m.R, z):
+			switch {
+			case m.R.Ver <= z.Ver:
+			case opt.Base && m.Base != z.Ver:
+				answer(mAck, behind, Rec{})
+				return true
+			default:
+				w.interrupt(m.To)
+				w.note(aDelta)
+				z.Data, z.Cnt, z.Ver, z.Prim = z.Data|m.R.Data, m.R.Cnt, m.R.Ver, m.R.Prim
+				w.s.Nodes[name(m.To)].AckV, w.s.Nodes[name(m.To)].Reign = 0, 0
+			}
+			if opt.Idle > 0 && int8(m.R.Acc-z.Acc) > 0 {
+				z.Acc = m.R.Acc
+			}
+			answer(mAck, stored, header)
+		case m.Flag == delta && z.Dead != buried && (newer(&m.R, z) || z.Has == 1 && m.R.Start == z.Start && m.R.N == z.N):
+			answer(mAck, behind, Rec{})
 		case newer(&m.R, z) && w.outweighs(m.To, &m.R):
-			answer(mAck, 0, *z)
+			answer(mAck, refused, *z)
 		case newer(&m.R, z):
 			w.conflict(m.To, z, &m.R)
 			w.interrupt(m.To)
+			if opt.Merge {
+				later(&m.R, z)
+			}
 			*z = m.R
 			w.s.Nodes[name(m.To)].AckV, w.s.Nodes[name(m.To)].Reign = 0, 0
-			answer(mAck, 1, Rec{})
-		case z.Dead == 0 && sameEpoch(&m.R, z), z.Dead == 1 && m.R.Dead == 1:
-			answer(mAck, 1, Rec{})
+			answer(mAck, stored, header)
+		case z.Dead == 0 && m.R.Dead == 0 && sameEpoch(&m.R, z), z.Dead != 0 && m.R.Dead != 0:
+			answer(mAck, stored, header)
 		default:
-			answer(mAck, 0, *z)
+			answer(mAck, refused, *z)
 		}
-		if z.Dead == 1 {
+		if z.Dead != 0 {
 			w.s.Nodes[name(m.To)].AckV = 1
 			w.flood()
 		}
 	case mAck:
 		drop()
+		own := z.Has == 1 && z.Dead == 0 && z.Prim == m.To
+		if m.Op == noOp {
+			n := &w.s.Nodes[name(m.To)]
+			switch {
+			case !own:
+			case m.Flag == behind && z.Copies&bit(m.From) != 0:
+				w.resend(m.To, m.From, noOp, 0)
+			case m.Flag == stored && sameEpoch(z, &m.R) && z.Copies == bit(m.From):
+				n.AckV = max(n.AckV, m.R.Ver)
+			case m.Flag == refused && newer(&m.R, z):
+				w.overruled(m.To, &m.R)
+			}
+			return true
+		}
 		if !mine || o.Ph != pFlush {
 			return true
 		}
-		if m.Flag == 0 {
+		if m.Flag == behind {
+			switch {
+			case !own:
+				w.overtaken(i8(m.Op))
+			case sameEpoch(z, &o.Best):
+				w.resend(m.To, m.From, m.Op, m.Gen)
+			default:
+				w.again(i8(m.Op))
+			}
+			return true
+		}
+		if m.Flag == refused {
 			if m.R.Has == 0 {
 				w.strike(i8(m.Op), m.From)
 				return true
 			}
-			if m.R.Dead == 1 {
-				*z, w.s.Nodes[name(m.To)].AckV = m.R, 1
-			} else if newer(&m.R, z) && z.Prim == m.To && !w.outweighs(m.To, &m.R) {
-				z.Prim = m.R.Prim
-				if z.Prim == m.To {
-					z.Prim = nobody
-				}
+			if z.Dead == ended && m.R.Dead == 0 && newer(&m.R, z) {
+				*z = Rec{}
+			}
+			if o.Re == 2 && z.Dead == 0 {
+				o.Re = 0 // what ended here has gone on elsewhere
+				w.arrive(i8(m.Op))
+				return true
+			}
+			if newer(&m.R, z) {
+				w.overruled(m.To, &m.R)
 			}
 			if o.Re == 2 { // a newer copy: the tombstone still wins there
-				w.bad("tombstone refused")
+				if o.Best.Dead == buried {
+					w.bad("tombstone refused")
+				}
+				if o.Wait &^= bit(m.From); o.Wait == 0 { // by now it is one of an invalidation
+					w.flushed(i8(m.Op))
+				}
+				return true
 			}
 			if z.Prim == m.To && z.Dead == 0 {
 				w.again(i8(m.Op)) // this member has moved on since: send what it has now
@@ -1030,7 +1250,7 @@ func (w *world) deliver(k uint8) bool {
 		if m.Fresh == 1 && z.Prim == m.To && !opt.Majority || opt.Majority && m.Fresh == 1 && w.s.Nodes[name(m.From)].Ban&bit(m.To) == 0 {
 			w.s.Lease[name(m.To)] |= bit(m.From)
 		}
-		if o.Wait &^= bit(m.From); o.Wait == 0 {
+		if o.Wait &^= bit(m.From); o.Wait == 0 || !opt.AllAck && o.Re == 0 {
 			w.flushed(i8(m.Op))
 		}
 	case mAsk:
@@ -1062,6 +1282,7 @@ func (w *world) deliver(k uint8) bool {
 			o.Prims |= bit(m.From)
 		}
 		o.Reach |= m.Reach
+		o.Highest = max(o.Highest, m.R.N)
 		if better(&m.R, &o.Best) {
 			o.Best, o.Holders = m.R, bit(m.From)
 		} else if m.R.Has == 1 && !better(&o.Best, &m.R) {
@@ -1074,7 +1295,7 @@ func (w *world) deliver(k uint8) bool {
 		over, cn := m.R.Prim, m.R.N
 		give := false
 		switch {
-		case z.Has == 0 || z.Dead == 1 || !includes(z, cn, m.R.Lin[cn]):
+		case z.Has == 0 || z.Dead != 0 || !includes(z, cn, m.R.Lin[cn]):
 		case z.Prim == m.To:
 			if opt.GrantCheck && !w.leaseOK(m.To) {
 				return false // revalidates first
@@ -1104,6 +1325,7 @@ func (w *world) deliver(k uint8) bool {
 			return true
 		}
 		w.interrupt(m.To)
+		w.note(aGrant)
 		w.s.Nodes[name(m.To)].AckV = z.Ver
 		answer(mGrant, 1, *z)
 	case mGrant:
@@ -1111,7 +1333,7 @@ func (w *world) deliver(k uint8) bool {
 		n := &w.s.Nodes[name(m.To)]
 		if !mine || o.Ph != pTake {
 			if !opt.GrantFence && newer(&m.R, z) { // naive: installed whenever it comes
-				*z, n.AckV, n.Reign = m.R, m.R.Ver, 0
+				*z, n.AckV, n.Reign, n.Sent = m.R, m.R.Ver, 0, m.R.Ver
 				w.s.Lease[name(m.To)] |= bit(m.From)
 			}
 			return true
@@ -1122,7 +1344,7 @@ func (w *world) deliver(k uint8) bool {
 		}
 		w.conflict(m.To, z, &m.R)
 		w.interrupt(m.To)
-		*z, n.AckV, n.Reign = m.R, m.R.Ver, 0
+		*z, n.AckV, n.Reign, n.Sent, n.AccSent = m.R, m.R.Ver, 0, m.R.Ver, m.R.Acc
 		if m.Flag == 2 {
 			if !w.raise(m.To, m.To, bit(m.From)) {
 				w.full = true
@@ -1143,7 +1365,7 @@ func (w *world) deliver(k uint8) bool {
 		if !mine || o.Ph != pTake {
 			return true
 		}
-		if m.R.Dead == 1 {
+		if m.R.closes(o.C) && newer(&m.R, z) {
 			*z, w.s.Nodes[name(m.To)].AckV = m.R, 1
 			w.gone(i8(m.Op))
 			return true
@@ -1163,7 +1385,8 @@ func (w *world) deliver(k uint8) bool {
 			return true
 		}
 		switch {
-		case z.Dead == 1:
+		case z.Dead != 0:
+			o.At = m.To
 			w.gone(i8(m.Op))
 		case z.Has == 1 && z.Prim == m.To:
 			o.At, o.Late = m.To, 1
@@ -1175,6 +1398,19 @@ func (w *world) deliver(k uint8) bool {
 		}
 	}
 	return true
+}
+
+// overruled: m has learned of h, which is higher than its own record.
+func (w *world) overruled(m member, h *Rec) {
+	z := w.rec(m)
+	switch {
+	case h.Dead != 0:
+		*z, w.s.Nodes[name(m)].AckV = *h, 1
+	case z.Prim == m && !w.outweighs(m, h):
+		if z.Prim = h.Prim; z.Prim == m {
+			z.Prim = nobody
+		}
+	}
 }
 
 func i8(x uint8) int { return int(x) }
