@@ -83,7 +83,8 @@ func (m *Manager) Left() int {
 // them, if ctx is done, or after Resume. With no more other members than
 // [Config.Secondaries] that is how many copies they have put here and can put
 // nowhere else. Whoever leaves then loses none
-// that has a copy elsewhere.
+// that has a copy elsewhere. A copy whose primary cannot be reached may be the
+// last: it is waited for, until that one is back or this member has taken over.
 func (m *Manager) HandOver(ctx context.Context) (left int) {
 	tick := time.NewTicker(handOverPoll)
 	defer tick.Stop()
@@ -95,8 +96,11 @@ func (m *Manager) HandOver(ctx context.Context) (left int) {
 		takers := m.takers()
 		// If the others have taken over all and there are no more of them than each
 		// session is to have copies, they cannot put those that are here anywhere else.
-		done := left == 0 || takers <= m.secondaries && m.stats.roles[primary].Load() == 0 && time.Since(fell) >= stuckFor
-		if done || !m.drains() || takers == 0 {
+		stuck := takers <= m.secondaries && m.stats.roles[primary].Load() == 0 && time.Since(fell) >= stuckFor
+		if stuck && takers > 0 && m.stranded() {
+			stuck, fell = false, time.Now()
+		}
+		if left == 0 || stuck || !m.drains() || takers == 0 {
 			return left
 		}
 		if time.Since(nudged) >= nudgeEvery {
@@ -111,6 +115,18 @@ func (m *Manager) HandOver(ctx context.Context) (left int) {
 			return left
 		}
 	}
+}
+
+// stranded reports whether there is a copy here whose primary is not connected.
+func (m *Manager) stranded() bool {
+	found := false
+	m.table.each(func(e *entry) bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		found = e.role == secondary && m.facts(e.machine.Record().Primary)&owner.Connected == 0
+		return !found
+	})
+	return found
 }
 
 // nudge sends the headers of the copies that are left to their primaries. One

@@ -294,6 +294,28 @@ func TestTroubleWhileHandingOver(t *testing.T) { // SESS-39
 	})
 }
 
+// Who drains does not go with the last copy of a session whose primary has fallen
+// silent or died meanwhile: it takes over, and hands over.
+func TestDrainBesideADeath(t *testing.T) { // SESS-39, R14, R16
+	for _, how := range []string{"silent", "killed"} {
+		t.Run(how, func(t *testing.T) {
+			bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+				clients := f.clients("a", 50) // a!b
+				f.nodes["b"].m.Drain()
+				if how == "silent" {
+					f.isolate("a", "bc")
+				} else {
+					f.kill("a")
+				}
+				f.stop("b", time.Minute)
+				for _, b := range clients {
+					b.count(f.nodes["c"], 2, "")
+				}
+			})
+		})
+	}
+}
+
 // An operator thinks better of it.
 func TestResume(t *testing.T) { // SESS-39
 	bubble(t, Config{}, "abc", func(t *testing.T, f *farm) {
