@@ -299,7 +299,7 @@ func TestTroubleWhileHandingOver(t *testing.T) { // SESS-39
 func TestDrainBesideADeath(t *testing.T) { // SESS-39, R14, R16
 	for _, how := range []string{"silent", "killed"} {
 		t.Run(how, func(t *testing.T) {
-			bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+			bubble(t, Config{Placement: Ring}, "abc", func(_ *testing.T, f *farm) {
 				clients := f.clients("a", 50) // a!b
 				f.nodes["b"].m.Drain()
 				if how == "silent" {

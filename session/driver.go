@@ -79,6 +79,10 @@ func (m *Manager) note(e *entry) {
 		m.stats.strikes.Add(1)
 	}
 	changed := r.Epoch != e.epoch || now != e.role
+	if now == tombstone && e.role == primary && r.Expired() {
+		m.stats.expired.Add(1)
+		e.next = EventExpired
+	}
 	m.remark(e, now, r.Version)
 	m.account(e, &r, now)
 	e.epoch, e.copies = r.Epoch, r.Copies

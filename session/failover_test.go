@@ -558,3 +558,47 @@ func TestClientGone(t *testing.T) {
 		}
 	})
 }
+
+// A member that has lost a session, because it was cut off or stood still, finds
+// it over when it looks: it has not heard of those who use it elsewhere. The
+// session goes on (38, 39).
+func TestOverWhereNobodyUsesIt(t *testing.T) {
+	for _, how := range []string{"cut off", "cut off, with another", "stands still"} {
+		t.Run(how, func(t *testing.T) {
+			bubble(t, Config{Placement: Ring, IdleTimeout: time.Minute}, "abcd", func(t *testing.T, f *farm) {
+				b := &browser{t: t}
+				b.count(f.nodes["a"], 1, "a!b")
+				switch how {
+				case "cut off":
+					f.isolate("a", "bcd")
+				case "cut off, with another":
+					f.isolate("a", "bc")
+					f.isolate("d", "bc")
+				default:
+					f.nodes["a"].host.Freeze()
+				}
+				for n := range 9 {
+					time.Sleep(10 * time.Second)
+					b.count(f.nodes["b"], 2+n, "b!c")
+				}
+				f.nodes["a"].host.Thaw()
+				for _, x := range []string{"a", "d"} {
+					for _, y := range []string{"a", "b", "c"} {
+						f.net.Heal(f.nodes[x].ip, f.nodes[y].ip)
+					}
+				}
+				time.Sleep(5 * time.Second)
+				for n, name := range []string{"d", "a", "b", "c"} {
+					if got := b.count(f.nodes[name], 11+n, ""); got.Lost {
+						t.Errorf("%s: %+v", name, got)
+					}
+				}
+				for name, n := range f.nodes {
+					if s := n.m.Stats(); s.Tombstones != 0 {
+						t.Errorf("%s knows %d sessions to have ended", name, s.Tombstones)
+					}
+				}
+			})
+		})
+	}
+}

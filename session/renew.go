@@ -29,7 +29,9 @@ func (m *Manager) retire(s *Session, old *entry, c *call) answer {
 }
 
 // endLeftover ends an old id. e.mu must be held.
-func (m *Manager) endLeftover(e *entry) { m.step(e, &owner.Event{Kind: owner.Expire}, nil) }
+func (m *Manager) endLeftover(e *entry) {
+	m.step(e, &owner.Event{Kind: owner.Expire, Invalidate: true}, nil)
+}
 
 // inherit sees to it that an old id ends of which this member has become the
 // primary: who renewed it may be gone, and its idle time-out, which is the grace,

@@ -80,7 +80,7 @@ func (m *Manager) End(hash string) bool {
 		defer e.mu.Unlock()
 		if e.role == primary || e.role == secondary {
 			found = true
-			m.step(e, &owner.Event{Kind: owner.Expire}, nil)
+			m.step(e, &owner.Event{Kind: owner.Expire, Invalidate: true}, nil)
 			m.log.Info().Str("session", hash).Msg("session ended by the operator")
 		}
 		return false

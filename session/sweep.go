@@ -88,8 +88,6 @@ func (m *Manager) expire(e *entry) bool {
 	case !over(r.Expiry, m.clock(), e.role == primary):
 		return false
 	case e.role == primary:
-		m.stats.expired.Add(1)
-		e.next = EventExpired
 		m.step(e, &owner.Event{Kind: owner.Expire}, nil)
 	default:
 		m.forget(e)

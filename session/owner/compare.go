@@ -9,12 +9,15 @@ func (s *step) update(from Member, msg *Message) {
 	reason := NoReason
 	switch {
 	case h.Dead:
-		if r.Dead {
-			s.unburied(from) // it has it, too
-		} else {
+		switch {
+		case h.Above(&r.Header):
 			s.adopt(h, msg.Expiry, from)
+		case r.Dead:
+			s.unburied(from) // it has it, too
+		default:
+			reason = Higher // the session goes on elsewhere (38)
 		}
-	case r.Dead:
+	case r.Dead && !h.Above(&r.Header):
 		reason = Higher
 	case !r.Held() && !msg.NewCopy:
 		reason = Nothing // (32)
@@ -53,21 +56,74 @@ func (s *step) update(from Member, msg *Message) {
 // Tombstones.
 
 // bury makes the record a tombstone and passes it on to all members that are
-// connected, but for the one it came from (R15, C6).
-func (s *step) bury(source Member) {
+// connected (R15, C6); expired says that it has ended by itself (38).
+func (s *step) bury(expired bool) {
 	m := s.m
-	e := m.rec.Epoch
-	if e.IsZero() {
-		e = Epoch{N: 1, Reign: s.env.NextReign()}
+	h := Header{Epoch: m.rec.Epoch, Version: m.rec.Version, Dead: true}
+	if h.Epoch.IsZero() {
+		h.Epoch = Epoch{N: 1, Reign: s.env.NextReign()}
 	}
-	s.inter(Header{Epoch: e, Version: m.rec.Version, Dead: true}, m.rec.Expiry, source)
+	if expired {
+		h.Lineage, h.Primary = m.rec.Lineage, s.self
+	}
+	s.inter(h, m.rec.Expiry, Member{})
+}
+
+// expire ends a session that is over. Who lost it while it stood still does not
+// know of those who use it: without the leases it asks its copies first (39).
+func (s *step) expire() {
+	switch {
+	case !s.primary():
+	case s.leased():
+		s.bury(true)
+	default:
+		for o := s.m.ops; o != nil; o = o.next {
+			if o.role == ender {
+				return // it is asking
+			}
+		}
+		o := &Op{op: op{role: ender, access: s.m.rec.Expiry.Access}}
+		s.add(o)
+		s.fence(o)
+	}
 }
 
 // adopt takes over a tombstone of which this member has learned.
 func (s *step) adopt(h *Header, exp Expiry, source Member) {
-	s.inter(Header{Epoch: h.Epoch, Version: h.Version, Dead: true}, exp, source)
+	t := Header{Epoch: h.Epoch, Version: h.Version, Dead: true}
+	if h.Expired() {
+		t.Lineage, t.Primary = h.Lineage, h.Primary
+	}
+	s.inter(t, exp, source)
 }
 
+// exhume forgets a tombstone: the session goes on in another branch (38).
+func (s *step) exhume() {
+	m := s.m
+	m.rec, m.reign = Record{}, Reign{}
+	m.acks, m.sent, m.full = nil, 0, false
+	s.unearth()
+	s.restless = true
+}
+
+// unearth has what waits for the acknowledgements of a tombstone that is no more
+// begin anew, or, if its handler has run, see what became of the session.
+func (s *step) unearth() {
+	if s.m.live != nil {
+		s.m.live.unburied = nil
+	}
+	for o := s.m.ops; o != nil; o = o.next {
+		switch {
+		case o.phase != burying:
+		case o.executed:
+			o.phase = unsettled
+		default:
+			o.phase = joined
+		}
+	}
+}
+
+// inter passes a tombstone on, but for the one it came from.
 func (s *step) inter(h Header, exp Expiry, source Member) {
 	m := s.m
 	m.rec = Record{Header: h, Expiry: exp}
@@ -99,12 +155,14 @@ func (s *step) compare(from Member, msg *Message) {
 	m := s.m
 	r, h := &m.rec, &msg.Header
 	switch {
-	case r.Dead:
-		if h.Held() && !h.Dead {
-			s.introduce(from)
-		}
-	case h.Dead:
+	case h.Dead && h.Above(&r.Header):
 		s.adopt(h, msg.Expiry, from)
+	case r.Dead && h.Held() && h.Above(&r.Header):
+		s.exhume()
+		s.compare(from, msg)
+	case r.Dead && h.Held() && !h.Dead, h.Dead && !r.Dead:
+		s.introduce(from)
+	case r.Dead:
 	case h.Held() && msg.About == h.Epoch:
 		s.hearsay(from, h)
 	case h.Held() && s.searcher() != nil && s.connected(from):

@@ -10,7 +10,7 @@
 // Every member that knows of a session has one [Record]. The role is not
 // stored: who is named Primary in its own record is the primary, every other
 // holder is a secondary. Records are ordered ([Header.Above]): a tombstone is
-// above everything, then the epoch counts, then the version; and of two epochs
+// above everything (but for 38), then the epoch counts, then the version; and of two epochs
 // how much had been changed when they began, before their counters (35). An
 // [Epoch] is a counter and a [Reign]; the counter rises with every change of the pair, so
 // that an epoch names a pair. Only the primary raises, or a holder that
@@ -156,5 +156,8 @@
 // the next flush, and by itself, not waited for, once it is a tenth of the
 // idle time-out ahead of what the copies know (SESS-12), so that a session
 // that is only read does not expire on its secondary (H05). When a session is
-// over the driver says [Expire], and a tombstone goes round.
+// over the driver of its primary says [Expire], and a tombstone goes round. Who
+// was cut off or stood still finds sessions over that others use: without the
+// leases it asks its copies first (39), and such a tombstone is above only what it
+// descends from ([Header.Expired], 38). What meets another branch is forgotten.
 package owner

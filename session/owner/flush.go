@@ -57,6 +57,9 @@ func (s *step) replace(rec Record, attrs bool) {
 	}
 	s.interrupt()
 	s.conflict(&rec.Header, rec.Attrs, attrs)
+	if m.rec.Dead {
+		s.unearth()
+	}
 	var tell []Member
 	if !m.copied {
 		for _, c := range slices.Backward(m.rec.Copies) { // they follow whom this member follows
@@ -325,10 +328,13 @@ func (s *step) refused(from Member, msg *Message) {
 	m := s.m
 	h := &msg.Header
 	switch {
-	case m.rec.Dead:
-		return
-	case h.Dead:
+	case h.Dead && h.Above(&m.rec.Header):
 		s.adopt(h, msg.Expiry, from)
+		return
+	case m.rec.Dead:
+		if h.Held() && h.Above(&m.rec.Header) {
+			s.exhume()
+		}
 		return
 	case msg.Reason == Behind && s.primary() && m.rec.Epoch == msg.About:
 		s.resend(from)

@@ -178,8 +178,12 @@ func (s *step) delivered(from Member, msg *Message) {
 		o.flagged = o.flagged || !o.saw.in(h)
 		s.reply(o)
 	case Invalidated:
-		if !s.m.rec.Dead {
+		if h.Above(&s.m.rec.Header) {
 			s.adopt(h, msg.Expiry, from)
+		}
+		if !s.m.rec.Dead {
+			s.fail(o) // that branch has ended by itself, and this member knows of another
+			return
 		}
 		s.dead(o)
 	default:

@@ -81,6 +81,7 @@ const (
 	forwarded             // a Forward from outside
 	taker                 // a Take from outside
 	asker                 // an Ask or Compare from outside
+	ender                 // [Expire], without the leases
 )
 
 // op is the machine's part of an Op.
@@ -283,8 +284,12 @@ func (s *step) handle(ev *Event) {
 		o.access, o.idle = max(o.access, ev.Expiry.Access), ev.Expiry.Idle
 		s.finish(o)
 	case Expire:
-		if !s.m.rec.Dead {
-			s.bury(Member{})
+		switch {
+		case s.m.rec.Dead:
+		case ev.Invalidate:
+			s.bury(false)
+		default:
+			s.expire()
 		}
 	case Receive:
 		s.receive(ev.Peer, ev.Message)
@@ -369,25 +374,25 @@ func (s *step) settle() {
 	for {
 		var o *Op
 		switch {
-		case m.rec.Dead && s.find(&o, mortal):
+		case m.rec.Dead && s.find(&o, s.mortal):
 			s.dead(o)
-		case m.rec.Dead && (m.live == nil || len(m.live.unburied) == 0) && s.find(&o, func(p phase) bool { return p == burying }):
+		case m.rec.Dead && (m.live == nil || len(m.live.unburied) == 0) && s.findIn(&o, burying):
 			s.dead(o)
-		case s.find(&o, func(p phase) bool { return p == settled }):
+		case s.findIn(&o, settled):
 			s.flushed(o)
-		case s.find(&o, func(p phase) bool { return p == unsettled }):
+		case s.findIn(&o, unsettled):
 			s.again(o)
 		case s.restless:
 			s.restless = false
 			s.reyield()
 			s.reconsider()
-		case !s.taking() && s.find(&o, func(p phase) bool { return p == deferred }):
+		case !s.taking() && s.findIn(&o, deferred):
 			s.tell(o.peer, o.msg.Tag, false)
 			s.remove(o)
-		case s.searcher() == nil && (!s.primary() || m.acked() >= m.rec.Version) && s.find(&o, func(p phase) bool { return p == postponed }):
+		case s.searcher() == nil && (!s.primary() || m.acked() >= m.rec.Version) && s.findIn(&o, postponed):
 			s.remove(o)
 			s.compare(o.peer, o.msg)
-		case s.searcher() == nil && s.find(&o, func(p phase) bool { return p == joined }):
+		case s.searcher() == nil && s.findIn(&o, joined):
 			s.arrive(o)
 		default:
 			if s.primary() && !m.full && len(m.rec.Copies) > 0 && !s.lazy {
@@ -424,27 +429,33 @@ func (s *step) rest() {
 	}
 }
 
-// mortal are the phases that end at once when a tombstone comes. A handler
-// that runs is told when it returns; what was forwarded is told by the other
-// side.
-func mortal(p phase) bool {
-	switch p {
-	case flushing, fencing, settled, unsettled, taking, asking, promising, joined, yielding, probing:
+// mortal reports whether o ends at once when a tombstone comes. A handler that
+// runs is told when it returns; what was forwarded is told by the other side. Who
+// searches for another branch than the one that has ended by itself goes on (38).
+func (s *step) mortal(o *Op) bool {
+	switch o.phase {
+	case flushing, fencing, settled, unsettled, yielding, probing:
 		return true
+	case taking, asking, promising, joined:
+		return s.m.rec.closes(o.cookie)
 	default:
 		return false
 	}
 }
 
-// find sets o to the oldest op whose phase passes.
-func (s *step) find(o **Op, pass func(phase) bool) bool {
+// find sets o to the oldest op that passes.
+func (s *step) find(o **Op, pass func(*Op) bool) bool {
 	for x := s.m.ops; x != nil; x = x.next {
-		if pass(x.phase) {
+		if pass(x) {
 			*o = x
 			return true
 		}
 	}
 	return false
+}
+
+func (s *step) findIn(o **Op, p phase) bool {
+	return s.find(o, func(x *Op) bool { return x.phase == p })
 }
 
 func (s *step) add(o *Op) {

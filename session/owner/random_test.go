@@ -3,6 +3,7 @@ package owner
 import (
 	"flag"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -53,7 +54,7 @@ func TestRandom(t *testing.T) {
 		w.count(total)
 	}
 	t.Logf("%d sequences: %v", runs, total)
-	for _, k := range []string{"served", "flagged", "lost", "ended", "not executed", "failed", "conflicts", "late", "died", "forwards", "refused", "relocated"} {
+	for _, k := range []string{"served", "flagged", "lost", "ended", "not executed", "failed", "conflicts", "late", "died", "forwards", "refused", "relocated", "outdated"} {
 		if total[k] == 0 {
 			t.Errorf("no sequence had any %q: the walk does not reach what it is to check", k)
 		}
@@ -75,6 +76,7 @@ func (w *world) count(total map[string]int) {
 	total["died"] += w.died
 	total["late"] += w.late
 	total["relocated"] += w.relocated
+	total["outdated"] += w.outdated
 	total["forwards"] += w.sent[Forwarded]
 	total["refused"] += w.sent[Refused]
 	total["grants"] += w.sent[Grant]
@@ -181,6 +183,15 @@ func (g *walker) event() bool {
 				n.step(Event{Kind: Relocate, Peer: r.Copies[0]})
 			})
 		}
+		if r := n.rec(); g.background > 0 && r.Primary == n.self && n.ready() && !n.m.Busy() && g.outdated(&r) {
+			add(8, func() { // nobody has used it here for long
+				g.background--
+				w.outdated++
+				w.note("%v finds the session over", n.self)
+				w.reported |= bitsOf(r.Attrs)
+				n.step(Event{Kind: Expire})
+			})
+		}
 		if r := n.rec(); g.background > 0 && r.Held() && !r.Dead && n.ready() {
 			add(1, func() {
 				g.background--
@@ -206,6 +217,15 @@ func (g *walker) event() bool {
 	}
 	acts[g.rng.IntN(len(acts))]()
 	return true
+}
+
+// outdated reports whether the session of the record r is another branch now, which
+// is in use.
+func (g *walker) outdated(r *Record) bool {
+	return !r.Dead && slices.ContainsFunc(g.w.nodes, func(n *node) bool {
+		x := n.rec()
+		return n.up && x.Held() && !x.Dead && x.Above(&r.Header) && !r.Descends(x.Epoch)
+	})
 }
 
 // pair adds what can happen between n and j, as n sees it.

@@ -131,7 +131,8 @@ type Header struct {
 	// Start is the Version with which Epoch began.
 	Start uint64
 
-	// Dead marks a tombstone: no data, and above every record.
+	// Dead marks a tombstone: no data, and above every record; but see
+	// [Header.Expired].
 	Dead bool
 
 	// Loose says that the primary may have replied with changes of this epoch
@@ -143,6 +144,16 @@ type Header struct {
 // Held reports whether h is the header of a record or tombstone, and not the
 // zero Header.
 func (h *Header) Held() bool { return h.Epoch.N != 0 }
+
+// Expired reports whether h is the tombstone of a session that has ended by
+// itself. It keeps the lineage, and who found it over as the primary. It is
+// above what it descends from, and below all else: who lost a session to another
+// branch does not know that it is in use there (38).
+func (h *Header) Expired() bool { return h.Dead && !h.Primary.IsZero() }
+
+// closes reports whether a request that presents e is answered that the session
+// has ended.
+func (h *Header) closes(e Epoch) bool { return h.Dead && (!h.Expired() || h.Descends(e)) }
 
 // Descends reports whether h's lineage has e: whether h knows everything that
 // was acknowledged under e.
@@ -177,14 +188,18 @@ func (h *Header) without(e Epoch) bool {
 }
 
 // Above reports whether h is higher than o in the one order on records:
-// something over nothing, tombstone over record, then rank of the epoch, then
-// version.
+// something over nothing, tombstone over record (but for 38), then rank of the
+// epoch, then version.
 func (h *Header) Above(o *Header) bool {
 	switch {
 	case h.Held() != o.Held():
 		return h.Held()
-	case h.Dead != o.Dead:
-		return h.Dead
+	case h.Dead && o.Dead:
+		return o.Expired() && !h.Expired()
+	case h.Dead:
+		return !h.Expired() || h.Descends(o.Epoch)
+	case o.Dead:
+		return o.Expired() && !o.Descends(h.Epoch)
 	case h.Epoch != o.Epoch:
 		return o.rank().less(h.rank())
 	}

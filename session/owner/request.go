@@ -5,7 +5,7 @@ package owner
 func (s *step) arrive(o *Op) {
 	r := &s.m.rec
 	switch {
-	case r.Dead:
+	case r.closes(o.cookie):
 		s.dead(o)
 		return
 	case s.primary() && r.Descends(o.cookie) && s.leased():
@@ -104,8 +104,8 @@ func (s *step) create(o *Op, ev *Event) {
 func (s *step) finish(o *Op) {
 	r := &s.m.rec
 	switch {
-	case o.bury && !r.Dead:
-		s.bury(Member{})
+	case o.bury && (!r.Dead || r.Expired()):
+		s.bury(false)
 		s.dead(o)
 		return
 	case r.Dead:
@@ -260,6 +260,11 @@ func (s *step) flushed(o *Op) {
 	switch {
 	case o.role == taker:
 		s.yield(o, fenced)
+	case o.role == ender:
+		s.remove(o)
+		if fenced && r.Expiry.Access == o.access {
+			s.bury(true)
+		}
 	case !o.executed && o.role == request:
 		if fenced && r.Descends(o.cookie) {
 			s.run(o)
@@ -306,6 +311,8 @@ func (s *step) overtaken(o *Op) {
 		s.dead(o)
 	case o.role == taker:
 		s.yield(o, false)
+	case o.role == ender:
+		s.remove(o)
 	case o.role == forwarded:
 		s.send(o.peer, Message{Kind: Forwarded, Tag: o.msg.Tag, Reason: NotPrimary, Header: s.m.rec.Header})
 		s.remove(o)
@@ -332,7 +339,7 @@ func (s *step) reply(o *Op) {
 // dead: the session was invalidated. The answer waits until all that are
 // connected know it (R1).
 func (s *step) dead(o *Op) {
-	if s.m.live != nil && len(s.m.live.unburied) > 0 && o.role != taker && o.role != asker {
+	if s.m.live != nil && len(s.m.live.unburied) > 0 && o.role != taker && o.role != asker && o.role != ender {
 		s.endSearch(o)
 		o.phase = burying
 		return
@@ -347,6 +354,8 @@ func (s *step) dead(o *Op) {
 	case forwarded:
 		s.send(o.peer, Message{Kind: Forwarded, Tag: o.msg.Tag, Reason: Invalidated, Header: s.m.rec.Header})
 		s.remove(o)
+	case ender:
+		s.remove(o)
 	case request, recovery:
 		s.end(o, Result{Outcome: Ended, Header: s.m.rec.Header})
 	}
@@ -360,6 +369,8 @@ func (s *step) fail(o *Op) {
 		s.remove(o)
 	case forwarded:
 		s.send(o.peer, Message{Kind: Forwarded, Tag: o.msg.Tag, Reason: NotPrimary, Header: s.m.rec.Header})
+		s.remove(o)
+	case ender:
 		s.remove(o)
 	case request, recovery, asker:
 		s.end(o, Result{Outcome: Failed, Header: s.m.rec.Header})

@@ -185,14 +185,16 @@ func (s *step) decide(o *Op) {
 	case r.better(b) || r.Primary != q.primary:
 		s.arrive(o) // the own record has changed (13)
 		return
-	case q.missed && !b.Dead:
+	case q.missed && (!b.Dead || b.Expired()):
 		s.inquire(o) // what the others said may be older than that (12)
 		return
-	case b.Dead:
-		s.adopt(b, q.expiry, q.holders[0])
+	case b.closes(o.cookie):
+		if b.Above(&r.Header) {
+			s.adopt(b, q.expiry, q.holders[0])
+		}
 		s.dead(o)
 		return
-	case !b.Held() || q.highest < o.cookie.N:
+	case !b.Held() || b.Dead || q.highest < o.cookie.N:
 		s.missing(o)
 		return
 	case !b.Descends(o.cookie):
@@ -384,10 +386,12 @@ func (s *step) denied(from Member, msg *Message) {
 		return
 	}
 	h := &msg.Header
-	if h.Dead {
+	if h.Dead && h.Above(&s.m.rec.Header) {
 		s.adopt(h, msg.Expiry, from)
-		s.dead(o)
-		return
+		if h.closes(o.cookie) {
+			s.dead(o)
+			return
+		}
 	}
 	if !h.Held() || h.Primary != from {
 		o.search.disowned, o.search.disownedAt = from, o.search.known

@@ -100,7 +100,9 @@ const (
 	// without Handle.
 	Recover
 
-	// Expire means: the session is over; as an invalidation for which nobody waits.
+	// Expire (Invalidate) means: the session is over, as this member, its primary,
+	// finds; or with Invalidate that it is to end whatever happens, as an
+	// invalidation for which nobody waits.
 	Expire
 
 	// Receive (Peer, Message): a message arrived.

@@ -62,6 +62,13 @@ func (s *script) slow(where string, c cookie) *client {
 	return r
 }
 
+// over has A find that the session is over.
+func (s *script) over() {
+	s.note("A finds the session over")
+	s.nodes[0].step(Event{Kind: Expire})
+	s.settle()
+}
+
 func (s *script) hold(from, to string)    { s.held[at(from)][at(to)] = true }
 func (s *script) release(from, to string) { s.held[at(from)][at(to)] = false }
 
@@ -841,6 +848,112 @@ func TestVectors(t *testing.T) {
 			s.expire("B", "D")
 			s.settle()
 			s.replies(w, Lost)
+		},
+	}, {
+		name: "38: a session that was over on one side of a cut goes on where it is used", members: 3,
+		run: func(s *script) {
+			s.part("A B", "A C")
+			w1 := s.do(write, "B", s.c1)
+			s.served(w1, "B!C!2B", w1)
+			s.over()
+			s.join("A B", "A C")
+			s.served(s.do(read, "B", s.jar), "B!C!2B", w1)
+			s.served(s.do(read, "A", s.jar), "A!B!3B", w1)
+		},
+	}, {
+		name: "38: the same with two on that side, which have all leases", members: 4,
+		run: func(s *script) {
+			s.part("A B", "A C", "D B", "D C")
+			s.served(s.do(read, "A", s.c1), "A!D!2A")
+			w1 := s.do(write, "B", s.c1)
+			s.served(w1, "B!C!2B", w1)
+			s.over()
+			if r := s.holds("D"); !r.Expired() {
+				s.t.Fatalf("D was not told: %s", s.state())
+			}
+			s.join("D B") // D tells, and is told better
+			s.served(s.do(read, "D", s.jar), "D!B!3B", w1)
+			s.join("A C", "A B", "D C")
+			for _, name := range []string{"A", "B", "C", "D"} {
+				if r := s.holds(name); r.Dead {
+					s.t.Errorf("a tombstone is left: %s", s.state())
+				}
+			}
+		},
+	}, {
+		name: "38: a member that has only the tombstone searches for the other branch", members: 4,
+		run: func(s *script) {
+			s.part("A B", "A C", "D A")
+			w1 := s.do(write, "B", s.c1)
+			s.served(w1, "B!C!2B", w1)
+			s.part("B D", "C D")
+			s.join("A D")
+			s.over()
+			s.replies(s.do(read, "D", s.c1), Ended)
+			s.auto = false
+			r := s.do(read, "D", s.jar)
+			s.replies(r, Lost) // nobody who has it can be reached
+			s.auto = true
+			s.join("B D")
+			s.served(s.do(read, "D", s.jar), "D!B!3B", w1)
+		},
+	}, {
+		name: "38: without a cut it is over everywhere", members: 3,
+		run: func(s *script) {
+			s.over()
+			for _, name := range []string{"A", "B", "C"} {
+				s.replies(s.do(read, name, s.c1), Ended)
+			}
+		},
+	}, {
+		name: "38: an invalidation is above it", members: 3,
+		run: func(s *script) {
+			s.part("A B", "A C")
+			s.over()
+			s.replies(s.do(invalidate, "B", s.c1), Ended)
+			s.join("A B", "A C")
+			for _, name := range []string{"A", "B", "C"} {
+				if r := s.holds(name); !r.Dead || r.Expired() {
+					s.t.Errorf("%s: %s", name, s.state())
+				}
+			}
+		},
+	}, {
+		name: "39: who stood still asks before it ends a session that seems over", members: 3,
+		run: func(s *script) {
+			s.hold("B", "A")
+			s.hold("C", "A")
+			s.part("A B", "A C")
+			w1 := s.do(write, "B", s.c1)
+			s.served(w1, "B!C!2B", w1)
+			s.comesBack = func() bool { return true }
+			s.release("B", "A")
+			s.release("C", "A")
+			s.settle()
+			s.over()
+			if r := s.holds("A"); r.Dead {
+				s.t.Errorf("A has ended what it does not own: %s", s.state())
+			}
+			s.over() // the sweep comes by again
+			s.join("A B", "A C")
+			if r := s.holds("A"); r.Dead || s.nodes[0].m != nil && s.nodes[0].m.Busy() {
+				s.t.Errorf("A has ended what it does not own: %s", s.state())
+			}
+			s.served(s.do(read, "B", s.jar), "B!C!2B", w1)
+		},
+	}, {
+		name: "39: it was used while its copies were asked", members: 3,
+		run: func(s *script) {
+			s.expire("A", "B")
+			s.hold("A", "B")
+			s.over()
+			s.hold("B", "A")
+			w := s.send(write, "A", s.c1)
+			s.nodes[0].m.rec.Expiry.Access++ // it has begun
+			s.release("A", "B")
+			s.release("B", "A")
+			s.settle()
+			s.served(w, "A!B!1A", w)
 		},
 	}, {
 		name: "40: who is asked reads first what the gone primary has sent", members: 3,

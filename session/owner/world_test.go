@@ -38,6 +38,7 @@ type world struct {
 	fault, gone   bool // a connection between living members broke; nobody living held all that was acknowledged
 	died, nextBit int
 	relocated     int // copies that moved from one living member to another
+	outdated      int // sessions that seemed over to who had lost them
 	requests      []*client
 	auto          bool // handlers return at once
 	want          uint8
@@ -695,7 +696,7 @@ func (w *world) arrive(c *client, at *node) {
 		}
 	}
 	w.note("%v %b with %v!%v arrives at %v", c.kind, c.bit, string(rune('A'+c.cookie.primary)), c.cookie.epoch, at.self)
-	ev := Event{Kind: Request, Op: c.op, Cookie: c.cookie.epoch}
+	ev := Event{Kind: Request, Op: c.op, Cookie: c.cookie.epoch, Expiry: Expiry{Access: int64(w.ops)}}
 	if p := w.nodes[c.cookie.primary]; p.up || !at.gone[p.self] {
 		ev.Primary = p.self
 	}
@@ -775,7 +776,7 @@ func (w *world) reply(c *client, res *Result) {
 		return
 	case Ended:
 		c.over = true
-		if !w.everBuried && c.kind != invalidate {
+		if !w.everBuried && c.kind != invalidate && (!res.Header.Expired() || !res.Header.Descends(c.cookie.epoch)) {
 			w.bad("gone, although nobody invalidated it")
 		}
 		if c.kind == invalidate && c.runs > 0 {
