@@ -89,16 +89,74 @@ func TestWrongKeyNeverJoins(t *testing.T) {
 		if st := a.Stats(); st.Garbage == 0 {
 			t.Errorf("Stats = %+v, want garbage", st)
 		}
+		before := a.Stats().Streams
 		if _, err := stranger.transport.ask(w.t.Context(), gossipAt(ipA)); err == nil {
 			t.Error("a tells a stranger who it is")
 		}
-		if st := a.Stats(); st.Streams != 1 {
-			t.Errorf("Stats = %+v, want one stream dropped", st)
+		if st := a.Stats(); st.Streams != before+1 {
+			t.Errorf("Stats = %+v, want one stream more dropped than %d", st, before)
 		}
 		if !a.log.contains("garbage on the gossip port") {
 			t.Error("the log does not mention the garbage")
 		}
 	})
+}
+
+// TestStrangerStops is K08, and K07 done in the wrong order: whoever comes with a
+// key to members without one, or the other way round, or with another key, is told
+// so and stops; it does not go on as half of a cluster. Without a key there is no
+// other machine, so encryption is turned on by a start of all (docs/operations.md).
+func TestStrangerStops(t *testing.T) {
+	none := [][]byte{}
+	tests := []struct {
+		name         string
+		theirs, ours [][]byte
+		proxy        bool
+		stops        bool
+	}{
+		{"K08: a key, and members without one", none, [][]byte{keyOld}, false, true},
+		{"K08: no key, and members with one", [][]byte{keyOld}, none, false, true},
+		{"K07: the old key was taken out too early", [][]byte{keyOld}, [][]byte{keyNew}, false, true},
+		{"K07: the new key is believed already", [][]byte{keyOld, keyNew}, [][]byte{keyNew, keyOld}, false, false},
+		{"no key anywhere", none, none, false, false},
+		{"a proxy", [][]byte{keyOld}, [][]byte{keyNew}, true, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				seed := gossipAt("127.0.0.1")
+				a, err := w.try("127.0.0.1", Config{Self: Member{Name: "a"}, Keys: tt.theirs})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, err := w.try("127.0.0.1", Config{
+					Self: Member{Name: "b", Proxy: tt.proxy}, Bind: "127.0.0.1:8000", Keys: tt.ours, Join: []string{"127.0.0.1:9000", seed}, // nobody is at the first
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				select {
+				case err := <-b.Duplicate():
+					if !tt.stops || !strings.Contains(err.Error(), seed) || !strings.Contains(err.Error(), "--cluster-key") {
+						t.Errorf("it is to stop: %v; want %v, and an error that names seed and flag", err, tt.stops)
+					}
+				default:
+					if tt.stops {
+						t.Error("it goes on")
+					}
+				}
+				if got := b.log.contains("seed knows another key"); got != tt.proxy {
+					t.Errorf("it is logged: %v, want %v", got, tt.proxy)
+				}
+				select {
+				case err := <-a.Duplicate():
+					t.Errorf("who was there first is to stop: %v", err)
+				default:
+				}
+			})
+		})
+	}
 }
 
 func TestNewErrors(t *testing.T) {

@@ -2,6 +2,9 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +13,10 @@ import (
 const (
 	maxTries   = 8                // addresses of lost members that are tried in one round
 	seedsEvery = 30 * time.Second // what is found is looked up again so often
+
+	// strangeFor is for how many rounds in a row a seed hangs up when it is asked
+	// who it is, until that is no accident: it knows another key.
+	strangeFor = 3
 )
 
 // A seeker looks for members that are missing. It belongs to one goroutine.
@@ -27,6 +34,7 @@ type seed struct {
 	resolved time.Time // when that was
 	missing  bool      // some of addrs are no members
 	failing  bool      // it has been logged that nothing answers
+	strange  int       // rounds in a row in which it took a question and did not answer
 }
 
 // seek tries missing members again and again until ctx is done: those of
@@ -83,7 +91,7 @@ func (s *seeker) round(ctx context.Context) {
 		s.skipped += maxTries
 	}
 	slices.Sort(tries)
-	s.try(ctx, slices.Compact(tries))
+	s.try(ctx, slices.Compact(tries), len(living) <= 1 && len(lost) == 0)
 }
 
 // lookUp resolves the name of a seed.
@@ -102,13 +110,20 @@ func (s *seeker) lookUp(ctx context.Context, sd *seed) {
 	}
 }
 
-// try joins the cluster at each of addrs.
-func (s *seeker) try(ctx context.Context, addrs []string) {
-	errs := make([]error, len(addrs))
+// try joins the cluster at each of addrs. If this member has never met anybody,
+// alone, it finds out whether that is because they know another key.
+func (s *seeker) try(ctx context.Context, addrs []string, alone bool) {
+	errs, hangsUp := make([]error, len(addrs)), make([]bool, len(addrs))
 	var wg sync.WaitGroup
 	for i, addr := range addrs {
 		if ctx.Err() == nil {
-			wg.Go(func() { _, errs[i] = s.c.ml.Join([]string{addr}) })
+			wg.Go(func() {
+				began := time.Now()
+				_, errs[i] = s.c.ml.Join([]string{addr})
+				if silent := time.Since(began) >= s.c.timeout; errs[i] != nil && alone && !silent {
+					hangsUp[i] = s.c.hangsUp(ctx, addr)
+				}
+			})
 		}
 	}
 	wg.Wait()
@@ -126,10 +141,16 @@ func (s *seeker) try(ctx context.Context, addrs []string) {
 			if !slices.Contains(sd.addrs, addr) {
 				continue
 			}
-			if errs[i] != nil {
-				sd.fails(s.c, errs[i])
-			} else {
+			if sd.strange++; !hangsUp[i] {
+				sd.strange = 0
+			}
+			switch {
+			case errs[i] == nil:
 				sd.failing = false
+			case sd.strange == strangeFor:
+				s.c.stranger(sd.hostport)
+			default:
+				sd.fails(s.c, errs[i])
 			}
 		}
 	}
@@ -147,4 +168,27 @@ func (sd *seed) fails(c *Cluster, err error) {
 	}
 	sd.failing = true
 	c.log.Info().Str("join", sd.hostport).Err(err).Msg("seed does not answer, will be tried again")
+}
+
+// hangsUp reports whether somebody takes connections at addr, and ends them when
+// asked who it is: it is no member, or knows none of our keys.
+func (c *Cluster) hangsUp(ctx context.Context, addr string) bool {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	_, err := c.transport.ask(ctx, addr)
+	return errors.Is(err, io.EOF)
+}
+
+// stranger reports that this member and a seed do not know the same key. An app
+// node stops: it would be a cluster of its own, that has half of the requests and
+// none of the sessions (K07, K08). A proxy is no danger to anybody.
+func (c *Cluster) stranger(seed string) {
+	self := c.entry()
+	err := fmt.Errorf("cluster: member %q at %s: the seed %s does not know our key: all members need the same --cluster-key, or none of them has one",
+		self.Name, self.Gossip, seed)
+	if !self.Proxy {
+		c.conflict(err)
+		return
+	}
+	c.log.Error().Err(err).Msg("seed knows another key")
 }

@@ -96,3 +96,55 @@ func TestTransferMeetsChanges(t *testing.T) {
 		})
 	})
 }
+
+// TestIdleSessionsOutliveTheirHolders is H01 and H02: both holders of a session go
+// one after the other, in whatever way, while nobody asks for it.
+func TestIdleSessionsOutliveTheirHolders(t *testing.T) {
+	restart := func(f *farm, name string) {
+		if left := f.stop(name, time.Minute); left != 0 {
+			f.t.Errorf("%d sessions were left at %s", left, name)
+		}
+		f.start(name)
+		f.ready(name)
+	}
+	tests := []struct {
+		name string
+		goes func(f *farm, name string)
+		ends []string // who is killed then
+	}{
+		{"H01: both are restarted", restart, nil},
+		{"H01: both are restarted, and the others go", restart, []string{"c"}},
+		{"H02: both die", func(f *farm, name string) {
+			f.kill(name)
+			time.Sleep(lostAfter + 2*time.Second) // gossip proves nothing here
+			delete(f.nodes, name)
+		}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, Config{Placement: Ring}, "abc", func(t *testing.T, f *farm) {
+				var all []*browser
+				for range 20 {
+					b := &browser{t: t}
+					b.count(f.nodes["a"], 1, "a!b")
+					all = append(all, b)
+				}
+				tt.goes(f, "a")
+				tt.goes(f, "b")
+				for _, name := range tt.ends {
+					f.kill(name)
+					delete(f.nodes, name)
+				}
+				at := f.nodes["b"]
+				if at == nil {
+					at = f.nodes["c"]
+				}
+				for _, b := range all {
+					if got := b.count(at, 2, ""); got.Lost || got.IsNew {
+						t.Fatalf("%+v", got)
+					}
+				}
+			})
+		})
+	}
+}
