@@ -180,14 +180,14 @@ func (x *exchange) number(n int64) []byte {
 
 // forwardAttributes adds what mod_jk adds, in its order.
 func (x *exchange) forwardAttributes() {
-	m, w := &x.ajp.msg, x.member.settings
+	m, w := &x.ajp.msg, x.member.settings()
 	if w.Secret != "" {
 		m.AttributeString(ajp.Secret, w.Secret)
 	}
 	if q := x.req.Query; len(q) > 0 {
 		m.Attribute(ajp.QueryString, q[1:])
 	}
-	m.AttributeString(ajp.Route, x.member.route)
+	m.AttributeString(ajp.Route, x.lease.Route())
 	if x.origin.used > 0 {
 		m.NamedString("AJP_REMOTE_PORT", unknownPort) // that of the client before the proxy before us
 	} else {

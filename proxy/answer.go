@@ -18,7 +18,7 @@ var errMaxForwards = &http1.Error{Status: http.StatusBadRequest, Reason: "malfor
 //     means nothing.
 func (x *exchange) serveOwn() (bool, failure) {
 	r := &x.req
-	x.hops, x.answer = -1, ErrorPage{}
+	x.hops, x.answer, x.owned = -1, ErrorPage{}, false
 	if r.Method != http1.MethodOptions && r.Method != http1.MethodTrace {
 		return false, failNone
 	}
@@ -90,7 +90,7 @@ func maxForwards(b []byte) (n int, ok bool) {
 
 // content returns the content of our own reply with a status.
 func (x *exchange) content(status int) ErrorPage {
-	if status < 400 {
+	if status < 400 || x.owned {
 		return x.answer
 	}
 	return x.p.page(status)

@@ -21,18 +21,47 @@ type lb struct {
 	balancer  *balance.Balancer
 	balancing balance.Config // what the file makes of balancer
 
-	sticky        bool // sessions are looked for
+	tuning        atomic.Pointer[tuning]
+	tuned         tuning // what the file makes of it
 	cookie, param string
-	setCookie     bool          // members' routes are set as cookies
-	cookiePath    string        // of these
-	rounds        int           // over the members
-	perRound      int           // members tried in one of them; zero: all
-	interval      time.Duration // between rounds
+	setCookie     bool   // members' routes are set as cookies
+	cookiePath    string // of these
+	perRound      int    // members tried in one of them; zero: all
 	budget        *budget
 	unpaid        seldom // that there was nothing left of it
 
+	from *worker.LB // nil for a single server
+
 	members  map[string]*worker.Member // of the file, by name
 	template *worker.Member            // of newcomers; nil if it can have none
+}
+
+// tuning is what an operator may change of an lb while it runs; the balancer has
+// more of that. Nobody writes to one that is in use.
+type tuning struct {
+	sticky      bool          // sessions are looked for
+	pessimistic bool          // no difference in one process
+	rounds      int           // over the members
+	interval    time.Duration // between rounds
+}
+
+// after returns t with what an operator has changed of old, unless the file asks for
+// another value than before.
+func (t tuning) after(old *lb) *tuning {
+	now, was := old.tuning.Load(), &old.tuned
+	if t.sticky == was.sticky {
+		t.sticky = now.sticky
+	}
+	if t.pessimistic == was.pessimistic {
+		t.pessimistic = now.pessimistic
+	}
+	if t.rounds == was.rounds {
+		t.rounds = now.rounds
+	}
+	if t.interval == was.interval {
+		t.interval = now.interval
+	}
+	return &t
 }
 
 // A member is one server, behind one lb or several. Connections and counts are
@@ -40,12 +69,12 @@ type lb struct {
 // (mod_jk.md 3.12, where connections are an lb's own). What changes is atomic.
 type member struct {
 	name      string
-	route     string
-	settings  *worker.Member // without the address, which may be another one
+	route     string // in the file, or by gossip
 	fromFile  bool
 	trustKeys bool // the proxy has cookie keys, so its http members are ours
-	recovery  recovery
 
+	file     *worker.Member                // likewise, as the file has it
+	set      atomic.Pointer[worker.Member] // without the address, which may be another one
 	at       atomic.Pointer[endpoint.Endpoint]
 	gossiped atomic.Bool   // gossip names it now
 	boot     atomic.Uint64 // the ID of the boot that gossip named last; zero if it never did
@@ -62,6 +91,16 @@ type member struct {
 	counts  memberCounts
 }
 
+// settings returns how m is reached, and what its failures mean. It is another one
+// after an operator has changed something.
+func (m *member) settings() *worker.Member { return m.set.Load() }
+
+// recovery returns what may be sent again after a failure of m.
+func (m *member) recovery() recovery {
+	w := m.settings()
+	return recovery{set: w.RecoverySet, bits: int(w.RecoveryOptions)}
+}
+
 // endpoint returns the connections to m. It is another one after the member has
 // moved.
 func (m *member) endpoint() *endpoint.Endpoint { return m.at.Load() }
@@ -74,10 +113,6 @@ func (m *member) isOurs() bool { return m.gossiped.Load() || m.trustKeys }
 // gets what.
 func (b *builder) build() error {
 	f := b.t.file
-	if len(f.Statuses) > 0 {
-		s := f.Statuses[0]
-		return fmt.Errorf("%s:%d: worker.%s.type: status is not supported yet; the admin listener has the status page", f.Name, s.Line, s.Name)
-	}
 	list, mapping := f.List, b.mapByRules
 	if b.t.uris == nil {
 		only, err := onlyLB(f)
@@ -89,6 +124,11 @@ func (b *builder) build() error {
 	for _, name := range list {
 		if err := b.buildWorker(name); err != nil {
 			return err
+		}
+	}
+	for _, s := range f.Statuses {
+		if err := b.buildStatus(s); err != nil {
+			return fmt.Errorf("%s:%d: worker.%s: %w", f.Name, s.Line, s.Name, err)
 		}
 	}
 	return errors.Join(mapping(), b.choose())
@@ -161,11 +201,14 @@ func (b *builder) buildLB(from *worker.LB) error {
 		return where(err)
 	}
 	l := &lb{
+		from: from,
 		name: from.Name, typ: worker.TypeLB, balancer: balancer, balancing: cfg,
-		sticky: from.Sticky, cookie: from.SessionCookie, param: from.SessionParam(),
+		cookie: from.SessionCookie, param: from.SessionParam(),
 		setCookie: from.SetSessionCookie, cookiePath: from.SessionCookiePath,
-		rounds: from.Retries, perRound: b.perRound(from), interval: from.RetryInterval, budget: newBudget(b.retryBudget),
+		perRound: b.perRound(from), budget: newBudget(b.retryBudget),
 	}
+	l.tuned = tuning{sticky: from.Sticky, pessimistic: from.Pessimistic, rounds: from.Retries, interval: from.RetryInterval}
+	l.tuning.Store(&l.tuned)
 	// Here, because a rule may use other names.
 	if _, err := cookie.NewFinder(cookie.FinderConfig{Cookie: l.cookie, Param: l.param, Codec: b.codec}); err != nil {
 		return where(err)
@@ -219,7 +262,9 @@ func (b *builder) buildSingle(w *worker.Member) error {
 	if err != nil {
 		return err
 	}
-	l := &lb{name: w.Name, typ: w.Type, balancer: balancer, balancing: cfg, rounds: 1, budget: newBudget(b.retryBudget)}
+	l := &lb{name: w.Name, typ: w.Type, balancer: balancer, balancing: cfg, budget: newBudget(b.retryBudget)}
+	l.tuned.rounds = 1
+	l.tuning.Store(&l.tuned)
 	b.t.workers = append(b.t.workers, l)
 	return b.addFromFile(l, w)
 }
@@ -275,9 +320,9 @@ func (p *Proxy) newMemberAt(w *worker.Member, address string) (*member, error) {
 		return nil, err
 	}
 	m := &member{
-		name: w.Name, route: w.Route, settings: w, trustKeys: p.codec != nil && w.Type == worker.TypeHTTP,
-		recovery: recovery{set: w.RecoverySet, bits: int(w.RecoveryOptions)},
+		name: w.Name, route: w.Route, file: w, trustKeys: p.codec != nil && w.Type == worker.TypeHTTP,
 	}
+	m.set.Store(w)
 	m.vigil.joined = make(chan struct{}, 1)
 	m.at.Store(e)
 	return m, nil
@@ -345,6 +390,16 @@ func (l *lb) close() {
 	for _, s := range l.balancer.Snapshot() {
 		s.Value.(*member).endpoint().Close()
 	}
+}
+
+// routeOf returns the route of m in l, or "" if it is none of its members.
+func (l *lb) routeOf(m *member) string {
+	for _, s := range l.balancer.Snapshot() {
+		if s.Value == m {
+			return s.Route
+		}
+	}
+	return ""
 }
 
 // find returns the member of a route, or nil.

@@ -57,7 +57,6 @@ func TestNewErrors(t *testing.T) {
 func TestNewUnsupported(t *testing.T) {
 	for _, text := range []string{
 		"worker.a.type=ajp14\nworker.a.secretkey=k\nworker.x.type=lb\nworker.x.balance_workers=a\nworker.list=x\n",
-		oneMember + "worker.x.type=lb\nworker.x.balance_workers=a\nworker.s.type=status\nworker.list=x,s\n",
 	} {
 		file, _ := worker.Parse("w.properties", strings.NewReader(text), nil)
 		if _, err := proxy.New(proxy.Config{Workers: file}); err == nil || !strings.Contains(err.Error(), "not supported yet") {

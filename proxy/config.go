@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"net"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -24,6 +25,10 @@ type Config struct {
 	// is answered 404: there is no local content. If nil, all paths go to the only
 	// worker of type lb, of which there must be exactly one.
 	URIMap *urimap.Map
+
+	// Status returns what answers requests for a worker of type status: it is asked
+	// for at New. If nil, such workers do not exist.
+	Status func(*worker.Status) (http.Handler, error)
 
 	// Newcomers names the worker of type lb that members join which only
 	// [Proxy.SetMembers] names. If empty, it is the only one; if there are

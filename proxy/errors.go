@@ -18,6 +18,9 @@ var ErrClosed = errors.New("proxy: connection ends")
 // its reply.
 var ErrLinger = errors.New("proxy: connection ends, and more may come")
 
+// errOwn is the cause of failNoWorker where a worker of type status answers.
+var errOwn = errors.New("proxy: a status worker answers this itself")
+
 // errNoWorker is the cause of failNoWorker.
 var errNoWorker = errors.New("proxy: the rule's worker does not exist")
 

@@ -110,7 +110,8 @@ type exchange struct {
 	resends  int
 
 	hops   int       // what Max-Forwards is sent on with; negative: as it is, if at all
-	answer ErrorPage // the content of a reply of our own that is no error
+	answer ErrorPage // the content of a reply of our own that is no error, or of any if owned
+	owned  bool
 
 	// What came of it.
 	until   time.Time // when it has to be over; zero: no limit

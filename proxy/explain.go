@@ -62,7 +62,7 @@ func (p *Proxy) Explain(host, target string, cookies ...string) (Choice, error) 
 		Worker: x.lb.name, Type: x.lb.typ, Session: x.ref.Present, Signed: x.ref.Signed, Forged: x.ref.Forged,
 		Primary: string(x.want.Primary), Secondary: string(x.want.Secondary),
 	}
-	if x.mapping.finder != nil {
+	if x.mapping.finder != nil && x.lb.tuning.Load().sticky {
 		c.Cookie, c.Param = x.mapping.cookie, x.mapping.param
 	}
 	all := map[string]Asked{} // by route

@@ -200,7 +200,7 @@ func (f facts) pays() bool { return f.failure.sent() || f.crowded }
 // which the request would be sent again: whether its body has to be kept.
 func (x *exchange) resendable() bool {
 	f := facts{
-		method: x.req.Method, replayable: true, recovery: x.member.recovery, resends: x.resends, maxResend: x.p.maxResend,
+		method: x.req.Method, replayable: true, recovery: x.member.recovery(), resends: x.resends, maxResend: x.p.maxResend,
 		alive: true, others: 2,
 	}
 	again := func(failure failure, status int) bool {

@@ -222,15 +222,15 @@ const lookupTime = 5 * time.Second
 // clear forgets how m has fared, in all its lbs.
 func (p *Proxy) clear(m *member) {
 	for _, l := range p.table.Load().workers {
-		if l.find(m.route) == m {
-			l.balancer.Clear(m.route)
+		if route := l.routeOf(m); route != "" {
+			l.balancer.Clear(route)
 		}
 	}
 }
 
 // move gives m connections to another address.
 func (p *Proxy) move(m *member, address string) bool {
-	e, err := p.newEndpoint(m.settings, address)
+	e, err := p.newEndpoint(m.settings(), address)
 	if err != nil {
 		p.log.Error().Str("member", m.name).Str("address", address).Err(err).Msg("member cannot be used")
 		return false
@@ -333,12 +333,12 @@ func (p *Proxy) takeOut(m *member, why *endpoint.Failure) bool {
 	}
 	m.counts.last.Store(&trouble{at: time.Now(), text: why.Error()})
 	for _, l := range p.table.Load().workers {
-		switch {
-		case l.find(m.route) != m:
+		switch route := l.routeOf(m); {
+		case route == "":
 		case m.fromFile:
-			l.balancer.Fail(m.route)
+			l.balancer.Fail(route)
 		default:
-			l.balancer.Remove(m.route)
+			l.balancer.Remove(route)
 		}
 	}
 	if m.fromFile {
@@ -380,8 +380,8 @@ func (p *Proxy) doubt(m *member, cause error) {
 		}
 		m.counts.last.Store(&trouble{at: time.Now(), text: f.Error()})
 		for _, l := range p.table.Load().workers {
-			if l.find(m.route) == m {
-				l.balancer.Fail(m.route)
+			if route := l.routeOf(m); route != "" {
+				l.balancer.Fail(route)
 			}
 		}
 		m.endpoint().Dismiss()

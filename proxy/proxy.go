@@ -18,6 +18,7 @@ import (
 	"github.com/understudy-lb/understudy/proxy/accesslog"
 	"github.com/understudy-lb/understudy/proxy/balance"
 	"github.com/understudy-lb/understudy/proxy/http1"
+	"github.com/understudy-lb/understudy/proxy/worker"
 )
 
 // A Proxy takes requests to members. It is safe for concurrent use.
@@ -51,7 +52,8 @@ type Proxy struct {
 
 	bufs      *http1.Buffers
 	table     atomic.Pointer[table]
-	newcomers string // worker that they join; empty: the only one
+	newcomers string                                     // worker that they join; empty: the only one
+	newStatus func(*worker.Status) (http.Handler, error) // may be nil
 	pages     map[int]ErrorPage
 	suspects  suspects
 	tunnels   tunnels
@@ -64,6 +66,8 @@ type Proxy struct {
 	ctx   context.Context //nolint:containedctx // it is the life of the proxy, which no call brings along
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
+
+	changing sync.Mutex // held while an operator changes something; no request waits for it
 
 	mu    sync.Mutex // guards what follows; held for a few instructions
 	idle  []*exchange
@@ -78,7 +82,7 @@ func New(cfg Config) (*Proxy, error) {
 		return nil, errors.New("proxy: Config.Workers is not set")
 	}
 	p := &Proxy{
-		newcomers: cfg.Newcomers, codec: cfg.Codec, dial: cfg.Dial, limits: cfg.Limits,
+		newcomers: cfg.Newcomers, newStatus: cfg.Status, codec: cfg.Codec, dial: cfg.Dial, limits: cfg.Limits,
 		maxResend: cmp.Or(cfg.MaxResend, defaultMaxResend), resendWait: cmp.Or(cfg.ResendWait, defaultResendWait), maxBody: cfg.MaxBody,
 		body: cmp.Or(cfg.BodyTimeout, defaultBodyTimeout), write: cmp.Or(cfg.WriteTimeout, defaultWriteTimeout),
 		headTime:   cmp.Or(cfg.HeadTimeout, defaultHeadTimeout),
@@ -144,6 +148,11 @@ func (x *exchange) serve() {
 	}
 	if x.failure = f; f == failNone {
 		x.failure = x.refusal()
+	}
+	if x.failure == failNone {
+		if answered, x.failure = x.serveStatus(); answered {
+			return
+		}
 	}
 	if x.failure == failNone {
 		x.failure = x.begin() // read
@@ -221,13 +230,14 @@ func (x *exchange) final() bool { return x.failure.sent() && x.p.maxResend >= 0 
 // nextRound begins another round over the members, after a pause, if the lb's
 // retries allow one.
 func (x *exchange) nextRound() bool {
-	if x.rounds+1 >= x.lb.rounds || x.attempts == 0 {
+	own := x.lb.tuning.Load()
+	if x.rounds+1 >= own.rounds || x.attempts == 0 {
 		return false
 	}
 	x.rounds++
 	x.inRound = 0
-	if x.lb.interval > 0 {
-		t := time.NewTimer(x.within(x.lb.interval))
+	if own.interval > 0 {
+		t := time.NewTimer(x.within(own.interval))
 		defer t.Stop()
 		select {
 		case <-t.C:
@@ -254,9 +264,9 @@ func (x *exchange) failover() whither {
 		f.compat = x.p.compat && x.p.maxResend < 0
 		f.enough = x.here >= 2
 		if f.compat {
-			f.enough = x.here >= x.member.settings.Retries
+			f.enough = x.here >= x.member.settings().Retries
 		}
-		f.recovery = x.member.recovery
+		f.recovery = x.member.recovery()
 		x.survey(&f)
 	}
 	d := decide(f)

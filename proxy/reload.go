@@ -143,6 +143,7 @@ func (b *builder) adopt(before *table) {
 			continue // cannot be: l's own balancer was made from the same
 		}
 		l.balancer, l.budget = old.balancer, old.budget
+		l.tuning.Store(l.tuned.after(old))
 		for _, route := range moved {
 			l.balancer.Clear(route) // it is another server
 		}

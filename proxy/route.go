@@ -3,6 +3,8 @@ package proxy
 import (
 	"cmp"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +19,8 @@ import (
 // place of the worker's own (mod_jk.md 5.6). It belongs to a table.
 type mapping struct {
 	lb            *lb            // nil: there is no worker with the name
+	own           bool           // it goes to a worker of type status
+	status        http.Handler   // that one; nil if there is nobody to answer
 	finder        *cookie.Finder // nil: sessions are not looked for
 	cookie, param string         // that finder looks at
 	activations   balance.Activations
@@ -40,12 +44,15 @@ func (x *exchange) route() failure {
 		m = x.table.rules[match.Rule]
 	}
 	if m.lb == nil {
+		if m.own {
+			return x.failed(failNoWorker, errOwn) // Explain asks for it; serveStatus has answered any other
+		}
 		return x.failed(failNoWorker, errNoWorker)
 	}
 	x.mapping, x.lb = m, m.lb
 	x.lb.budget.earn()
 	x.want.Activations, x.want.Stateless = m.activations, m.stateless
-	if m.finder != nil {
+	if m.finder != nil && m.lb.tuning.Load().sticky {
 		x.ref = x.find(&x.scratch)
 		if x.ref.Forged > 0 {
 			x.p.counts.forged.Add(uint64(x.ref.Forged))
@@ -111,9 +118,9 @@ func (o mappingError) Error() string { return "proxy: the path is " + urimap.Out
 // seconds of work are not cut by a socket_timeout of three).
 func (m *mapping) silence(to *member) time.Duration {
 	if m.replySet {
-		return cmp.Or(m.reply, to.settings.SocketTimeout)
+		return cmp.Or(m.reply, to.settings().SocketTimeout)
 	}
-	return cmp.Or(to.settings.ReplyTimeout, to.settings.SocketTimeout)
+	return cmp.Or(to.settings().ReplyTimeout, to.settings().SocketTimeout)
 }
 
 // failOn returns the fail_on_status that holds for the request.
@@ -121,7 +128,7 @@ func (x *exchange) failOn() []worker.StatusRule {
 	if x.mapping.failOn != nil {
 		return x.mapping.failOn
 	}
-	return x.member.settings.FailOnStatus
+	return x.member.settings().FailOnStatus
 }
 
 // failsOn reports whether a status is in failOn. The first hit decides.
@@ -147,6 +154,10 @@ func (b *builder) mapByRules() error {
 	plain := map[string]*mapping{} // by worker: those that set nothing
 	for _, r := range b.t.uris.Rules {
 		if r.Exclude || r.Disabled {
+			continue
+		}
+		if slices.ContainsFunc(b.t.file.Statuses, func(s *worker.Status) bool { return s.Name == r.Worker }) {
+			b.t.rules[r] = &mapping{own: true, status: b.t.statuses[r.Worker]}
 			continue
 		}
 		key, setsNothing := r.Worker, r.Extensions.String() == ""
@@ -176,7 +187,7 @@ func (b *builder) mapTo(l *lb, e urimap.Extensions) (*mapping, error) {
 		m.failOn = append(m.failOn, worker.StatusRule(r))
 	}
 	m.activations = l.activations(e)
-	if l.sticky && !e.StickyIgnore {
+	if !e.StickyIgnore && l.from != nil {
 		var err error
 		m.cookie, m.param = cmp.Or(e.SessionCookie, l.cookie), strings.TrimPrefix(cmp.Or(e.SessionPath, l.param), ";")
 		m.finder, err = cookie.NewFinder(cookie.FinderConfig{Cookie: m.cookie, Param: m.param, Codec: b.codec})

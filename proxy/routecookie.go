@@ -30,10 +30,15 @@ func newRouteCookie(name, path string) routeCookie {
 // checkRoute returns an error if the route of m cannot stand in a cookie (RFC 6265
 // section 4.1.1).
 func checkRoute(m *worker.Member) error {
-	if strings.ContainsFunc(m.Route, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`",;\`, r) }) {
+	if !inCookie(m.Route) {
 		return fmt.Errorf("set_session_cookie: the route %q of %s cannot stand in a cookie", m.Route, m.Name)
 	}
 	return nil
+}
+
+// inCookie reports whether a route can stand in one.
+func inCookie(route string) bool {
+	return !strings.ContainsFunc(route, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`",;\`, r) })
 }
 
 // ownCookie returns the route cookie for the reply in x.rep, or nil if it needs
@@ -42,7 +47,7 @@ func checkRoute(m *worker.Member) error {
 // overwritten.
 func (x *exchange) ownCookie() []byte {
 	c := &x.mapping.setCookie
-	if c.begin == nil || x.ref.Signed || x.lease.Reason() == balance.ByPrimary {
+	if c.begin == nil || !x.lb.tuning.Load().sticky || x.ref.Signed || x.lease.Reason() == balance.ByPrimary {
 		return nil
 	}
 	name := c.begin[:len(c.begin)-1] // with its '='

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"net/http"
+
 	"github.com/understudy-lb/understudy/proxy/urimap"
 	"github.com/understudy-lb/understudy/proxy/worker"
 )
@@ -15,6 +17,7 @@ type table struct {
 	uris       *urimap.Map               // nil: everything is set
 	rules      map[*urimap.Rule]*mapping // of uris
 	everything *mapping                  // of all requests; nil: uris decides
+	statuses   map[string]http.Handler   // workers of type status, by name
 	sessions   []string                  // names under which a session may stand in a query, in lower case
 }
 
@@ -29,7 +32,7 @@ type builder struct {
 // newBuilder returns a builder of the table for two files.
 func (p *Proxy) newBuilder(file *worker.File, uris *urimap.Map) *builder {
 	return &builder{
-		Proxy: p, t: &table{file: file, uris: uris, sessions: sessionNames(file)},
+		Proxy: p, t: &table{file: file, uris: uris, statuses: map[string]http.Handler{}, sessions: sessionNames(file)},
 		made: map[string]*member{}, old: map[string]*member{},
 	}
 }
@@ -51,7 +54,7 @@ func (b *builder) member(w *worker.Member) (*member, error) {
 		return m, nil
 	}
 	old := b.old[w.Name]
-	if old != nil && sameServer(old.settings, w) {
+	if old != nil && sameServer(old.file, w) {
 		b.made[w.Name] = old
 		return old, nil
 	}

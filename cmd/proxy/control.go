@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/understudy-lb/understudy/cluster"
 	"github.com/understudy-lb/understudy/proxy/status"
+	"github.com/understudy-lb/understudy/proxy/worker"
 )
 
 // order tells an app node by gossip to drain or to resume (SESS-39), and all
@@ -56,4 +58,16 @@ func (s *server) tell(name string, drain bool) (told bool, err error) {
 		}
 	}
 	return told, nil
+}
+
+// statusWorker makes a worker of type status.
+func (s *server) statusWorker(w *worker.Status) (http.Handler, error) {
+	if len(w.User) > 0 && !s.token.Set() {
+		s.log.Warn().Str("worker", w.Name).Msg("status worker lets nobody in")
+	}
+	return status.NewJK(status.JKConfig{
+		Snapshot: s.snapshot, Change: func(ch status.Change) error { return s.proxy.Apply(ch) }, Token: s.token,
+		Name: w.Name, CSS: w.CSS, ReadOnly: w.ReadOnly, User: w.User, UserCaseInsensitive: w.UserCaseInsensitive, Good: w.Good, Bad: w.Bad,
+		Prefix: w.Prefix, NS: w.NS, XMLNS: w.XMLNS, Doctype: w.Doctype,
+	})
 }

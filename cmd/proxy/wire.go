@@ -46,7 +46,8 @@ type server struct {
 	admin     net.Listener     // nil with --admin none
 	pages     http.Handler     // of admin
 	closers   []func() error   // undo the start, last first
-	stopping  atomic.Bool      // requests are no longer accepted
+	token     admin.Token
+	stopping  atomic.Bool // requests are no longer accepted
 }
 
 // newServer opens what cfg names. Nothing is left open when it fails.
@@ -79,11 +80,14 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	if err != nil {
 		return nil, err
 	}
+	if s.token, err = admin.ReadToken(cfg.AdminToken); err != nil {
+		return nil, fmt.Errorf("--admin-token: %w", err)
+	}
 	if err := s.openAccessLog(e.stdout); err != nil { //nolint:contextcheck // it is closed after ctx is done
 		return nil, err
 	}
 	pcfg := proxy.Config{
-		Workers: file, URIMap: rules, Newcomers: cfg.Newcomers, ErrorPages: pages, Codec: codec, HeadTimeout: cfg.HeadTimeout, MaxBody: cfg.MaxBody,
+		Workers: file, URIMap: rules, Status: s.statusWorker, Newcomers: cfg.Newcomers, ErrorPages: pages, Codec: codec, HeadTimeout: cfg.HeadTimeout, MaxBody: cfg.MaxBody,
 		TunnelTimeout: cmp.Or(cfg.TunnelTimeout, -1), MaxTunnels: cfg.MaxTunnels,
 		Spool: proxy.SpoolConfig{
 			Memory: cfg.ReplayMemory, Dir: cfg.SpoolDir, PerRequest: cmp.Or(cfg.SpoolRequest, -1), Total: cmp.Or(cfg.SpoolTotal, -1),
@@ -113,16 +117,12 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	if err != nil {
 		return nil, err
 	}
-	token, err := admin.ReadToken(cfg.AdminToken)
-	if err != nil {
-		return nil, fmt.Errorf("--admin-token: %w", err)
-	}
-	s.pages, err = status.New(status.Config{Snapshot: s.snapshot, Ready: s.ready, Order: s.order, Token: token})
+	s.pages, err = status.New(status.Config{Snapshot: s.snapshot, Ready: s.ready, Order: s.order, Token: s.token})
 	if err != nil {
 		return nil, err
 	}
 	if cfg.Admin != none && !settings.OnLoopback(cfg.Admin) {
-		s.pages = guardProfiles(s.pages, token)
+		s.pages = guardProfiles(s.pages, s.token)
 	}
 	return s, nil
 }

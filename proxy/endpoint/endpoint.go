@@ -160,6 +160,7 @@ type Endpoint struct {
 	kept    []*Conn    // least recently used first
 	used    []*Conn    // in no order; a request or a probe has each
 	open    int        // connections that exist
+	most    int        // open at a time
 	closed  bool
 	retired bool        // nothing is kept any more
 	timer   *time.Timer // runs sweep while connections are kept; nil before the first
@@ -177,6 +178,7 @@ type counts struct {
 // Stats is a snapshot of an endpoint's connections and counts since it was made.
 type Stats struct {
 	Open, Kept, InFlight int
+	MaxOpen              int // the most since New, or ForgetMost
 	Waiting              int // requests, for their turn
 
 	Dials, DialFailures uint64
@@ -271,16 +273,23 @@ func (e *Endpoint) InFlight() int {
 // Stats returns a snapshot.
 func (e *Endpoint) Stats() Stats {
 	e.mu.Lock()
-	open, kept := e.open, len(e.kept)
+	open, most, kept := e.open, e.most, len(e.kept)
 	e.mu.Unlock()
 	flying, waiting := e.queue.numbers()
 	return Stats{
-		Open: open, Kept: kept, InFlight: flying, Waiting: waiting,
+		Open: open, MaxOpen: most, Kept: kept, InFlight: flying, Waiting: waiting,
 		Dials: e.counts.dials.Load(), DialFailures: e.counts.dialFailures.Load(),
 		Reuses: e.counts.reuses.Load(), Stale: e.counts.stale.Load(),
 		Probes: e.counts.probes.Load(), ProbeFailures: e.counts.probeFailures.Load(),
 		Queued: e.counts.queued.Load(), Busy: e.counts.busy.Load(),
 	}
+}
+
+// ForgetMost lets Stats.MaxOpen count anew.
+func (e *Endpoint) ForgetMost() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.most = e.open
 }
 
 // Retire is for an endpoint in whose place is another one: it keeps no connection any

@@ -147,6 +147,7 @@ func (e *Endpoint) connectTo(ctx context.Context) (*Conn, *Failure) {
 	}
 	e.mu.Lock()
 	e.open++
+	e.most = max(e.most, e.open)
 	e.use(c)
 	e.mu.Unlock()
 	return c, nil

@@ -18,6 +18,23 @@ import (
 
 const secret = "a token that nobody guesses"
 
+// token returns the one that is secret; empty: none.
+func token(t *testing.T, secret string) admin.Token {
+	t.Helper()
+	if secret == "" {
+		return admin.Token{}
+	}
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	token, err := admin.ReadToken(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
 // A boss takes orders.
 type boss struct {
 	srv  *httptest.Server
@@ -27,19 +44,8 @@ type boss struct {
 // newBoss serves an admin listener of which the token is as given; empty: none.
 func newBoss(t *testing.T, secret string) *boss {
 	t.Helper()
-	var token admin.Token
-	if secret != "" {
-		path := filepath.Join(t.TempDir(), "token")
-		if err := os.WriteFile(path, []byte(secret), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		var err error
-		if token, err = admin.ReadToken(path); err != nil {
-			t.Fatal(err)
-		}
-	}
 	b := new(boss)
-	h, err := New(Config{Snapshot: sample, Token: token, Order: b.order})
+	h, err := New(Config{Snapshot: sample, Token: token(t, secret), Order: b.order})
 	if err != nil {
 		t.Fatal(err)
 	}

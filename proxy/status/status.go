@@ -24,7 +24,14 @@ type Snapshot struct {
 
 	Counts    Counts
 	AccessLog *AccessLog // nil without one
+
+	Statuses   []string   // status workers in worker.list
+	Properties []Property // what workers.properties amounts to, secrets left out
 }
+
+// A Property is one line of workers.properties, after its variables and references
+// were resolved.
+type Property struct{ Name, Value string }
 
 // Counts are of requests since the proxy began.
 type Counts struct {
@@ -58,12 +65,63 @@ type Worker struct {
 	Type    string // "lb", "http"
 	Method  string // of a balancer, such as "Request"; else empty
 	Members []Member
+	Rules   []Rule // that lead to it, or keep paths from it, in the order in which they are tried
+
+	// Of a balancer; names as in workers.properties.
+	Sticky, StickyForce bool
+	Pessimistic         bool // lock
+	Retries             int
+	RetryInterval       time.Duration
+	RecoverTime         time.Duration
+	ErrorEscalationTime time.Duration
+	MaxReplyTimeouts    int
+
+	Busy, MaxBusy int           // requests under way: now, and the most since ResetAt
+	ResetAt       time.Time     // since when it is counted
+	Maintain      time.Duration // between two runs of maintenance; negative: there is none
+	MaintainIn    time.Duration // until the next
+}
+
+// A Rule is one of uriworkermap.properties.
+type Rule struct {
+	URI             string
+	Exclude         bool   // what matches goes to nobody
+	Disabled        bool   // it has no effect
+	Source          string // uriworkermap, worker definition
+	ReplyTimeout    time.Duration
+	ReplyTimeoutSet bool
+	StickyIgnore    bool
+	Stateless       bool
+	FailOnStatus    string // as in the file; so the next three
+	Active          string
+	Disable         string // the members that it disables
+	Stop            string // the members that it stops
+	UseServerErrors int
+}
+
+// A Connection is how a member is reached; names as in workers.properties.
+type Connection struct {
+	Host            string
+	Port            int // zero: it can not be reached
+	Source          string
+	PoolTimeout     time.Duration // connection_pool_timeout
+	PingTimeout     time.Duration
+	ConnectTimeout  time.Duration
+	PrepostTimeout  time.Duration
+	ReplyTimeout    time.Duration
+	PingInterval    time.Duration // connection_ping_interval
+	Retries         int
+	RetryInterval   time.Duration
+	RecoveryOptions int
+	BusyLimit       int
+	MaxPacketSize   int
 }
 
 // A Member is one server behind a worker.
 type Member struct {
 	Name    string // the worker's name, or an app node's that came by gossip; not empty
 	Route   string // by which sessions name it
+	Type    string // "http", "ajp13"
 	Address string // host:port
 	Boot    uint32 // of an app node; zero if not known
 
@@ -74,7 +132,13 @@ type Member struct {
 	ByGossip   bool   // it is not in the file
 
 	LBFactor int
+	LBMult   uint64 // what one request adds to LBValue
 	LBValue  uint64 // load value; the lowest is chosen next
+	Distance int
+	Domain   string
+	Redirect string
+
+	Connection Connection
 
 	Sessions    int64 // live sessions that it holds as primary; [Unknown] if it does not say
 	Copies      int64 // of sessions of others that it holds, if it says so
@@ -84,11 +148,13 @@ type Member struct {
 	Tunnels     int // those in flight that have become tunnels, such as WebSockets
 	Waiting     int // requests, for their turn at it
 	Open        int // connections, busy and idle
+	MaxOpen     int // the most since ResetAt
 
 	Served       uint64 // requests sent to it, each attempt counts
 	NewSessions  uint64 // those without a session
 	Errors       uint64
 	ClientErrors uint64
+	Timeouts     uint64 // replies that did not come in time; it decays
 	Busy         uint64 // requests that found no room in time
 	Retries      uint64 // attempts that followed a failure on the same or another member
 	BytesRead    uint64 // from the member
@@ -97,6 +163,8 @@ type Member struct {
 	LastError   string    // text of the last error, also if it worked since; empty if none
 	LastErrorAt time.Time // zero if none
 	RecoverIn   time.Duration
+	FailedAt    time.Time // when it last failed without a success since; zero if it did not
+	ResetAt     time.Time // since when all of this is counted
 }
 
 // A Node is somebody whom gossip knows.
@@ -109,7 +177,7 @@ type Node struct {
 }
 
 // InService returns how many members of the worker get requests.
-func (w Worker) InService() int {
+func (w *Worker) InService() int {
 	n := 0
 	for _, m := range w.Members {
 		if m.InService {

@@ -290,6 +290,19 @@ func (p *parser) fit(r *Rule, w *Worker) {
 	}
 }
 
+// FailOnStatusText returns fail_on_status as a file would have it.
+func (e *Extensions) FailOnStatusText() string {
+	var all []string
+	for _, s := range e.FailOnStatus {
+		n := s.Status
+		if s.Soft {
+			n = -n
+		}
+		all = append(all, strconv.Itoa(n))
+	}
+	return strings.Join(all, ",")
+}
+
 // A field is one extension with its value, as it would be written.
 type field struct {
 	name  string
@@ -299,14 +312,6 @@ type field struct {
 
 // fields returns all extensions in a fixed order.
 func (e *Extensions) fields() []field {
-	var fail []string
-	for _, s := range e.FailOnStatus {
-		n := s.Status
-		if s.Soft {
-			n = -n
-		}
-		fail = append(fail, strconv.Itoa(n))
-	}
 	list := func(name string, all []string) field {
 		return field{name, strings.Join(all, ","), len(all) > 0}
 	}
@@ -319,7 +324,7 @@ func (e *Extensions) fields() []field {
 		list("active", e.Active),
 		list("disabled", e.Disabled),
 		list("stopped", e.Stopped),
-		list("fail_on_status", fail),
+		word("fail_on_status", e.FailOnStatusText()),
 		{"use_server_errors", strconv.Itoa(e.UseServerErrors), e.UseServerErrors > 0},
 		word("session_cookie", e.SessionCookie),
 		word("session_path", e.SessionPath),

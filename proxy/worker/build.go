@@ -101,8 +101,8 @@ type usage struct {
 // typeOf returns the type of a worker and reports what is wrong with it.
 func (p *parser) typeOf(use usage) Type {
 	s := section{parser: p, prefix: "worker." + use.name + "."}
-	if len(use.name) > maxString {
-		p.fail(use.line, "%s: the name %s has %d bytes, want at most %d", use.by, properties.Quote(use.name), len(use.name), maxString)
+	if len(use.name) > MaxName {
+		p.fail(use.line, "%s: the name %s has %d bytes, want at most %d", use.by, properties.Quote(use.name), len(use.name), MaxName)
 	}
 	t, where := TypeAJP13, s.get("type")
 	if where != nil {
@@ -204,17 +204,45 @@ func DomainOf(route string) string {
 // their whole name, which mod_jk takes for R.
 func (s *section) method() Method {
 	if prop := s.get("method"); prop != nil {
-		switch strings.ToLower(prop.value) {
-		case "p2c":
-			return P2C
-		case "least-time":
-			return LeastTime
-		case "rendezvous":
-			return Rendezvous
+		if m, ours := ownMethod(prop.value); ours {
+			return m
 		}
 	}
 	n := s.choice("method", 0, "request", "traffic", "busyness", "session", "next")
 	return [...]Method{ByRequest, ByTraffic, ByBusyness, BySession, ByNext}[n]
+}
+
+// ownMethod returns the method of ours that value names.
+func ownMethod(value string) (Method, bool) {
+	switch strings.ToLower(value) {
+	case "p2c":
+		return P2C, true
+	case "least-time":
+		return LeastTime, true
+	case "rendezvous":
+		return Rendezvous, true
+	}
+	return 0, false
+}
+
+// MethodOf returns the method that value, which must not be anything else, is for.
+func MethodOf(value string) (Method, error) {
+	if m, ours := ownMethod(value); ours {
+		return m, nil
+	}
+	switch strings.ToUpper(value) {
+	case "R":
+		return ByRequest, nil
+	case "S":
+		return BySession, nil
+	case "N":
+		return ByNext, nil
+	case "T":
+		return ByTraffic, nil
+	case "B":
+		return ByBusyness, nil
+	}
+	return 0, errors.New("want R, S, N, T, B, p2c, least-time or rendezvous")
 }
 
 // members fills in the members of a balancer.
@@ -375,6 +403,18 @@ func withPort(host string) (name string, port int, ok bool) {
 	name, text, ok := strings.Cut(host, ":")
 	port, err := strconv.Atoi(text)
 	return name, port, ok && err == nil && port > 0 && port <= 65535 && checkHost(name) == nil
+}
+
+// Host returns a host as an http worker has it, without the brackets of an IPv6
+// address; the error says that it is none.
+func Host(host string) (string, error) {
+	if bare, ok := unbracketed(host); ok {
+		host = bare
+	}
+	if host == "" || len(host) > MaxName {
+		return "", fmt.Errorf("a host has 1 to %d bytes", MaxName)
+	}
+	return host, checkHost(host)
 }
 
 // checkHost returns what is wrong with a host.

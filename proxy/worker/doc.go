@@ -41,8 +41,8 @@
 // # Directives
 //
 // Workers are of type lb (a balancer), ajp (ajp13, ajp14, ajp12), http or status.
-// This version runs lb, ajp13 and http; the other types are read, and are an error
-// where they would be used. "later" means: read, but without effect yet, and a warning
+// This version runs lb, ajp13, http and status; the other types are read, and are an
+// error where they would be used. "later" means: read, but without effect yet, and a warning
 // if the file asks for something that will not happen.
 //
 //	directive                   type   unit   default          meaning
@@ -107,8 +107,17 @@
 //	set_session_cookie          bool          false            give a client that has no session here a cookie with its member's route
 //	session_cookie_path         text          /                the path of that cookie
 //
-//	of status, all of it later: css, read_only, user +, user_case_insensitive,
-//	good +, bad +, prefix, ns, xmlns, doctype
+//	of status (mod_jk.md 2.7):
+//	css                         text                           address of a style sheet for its pages
+//	read_only                   bool          false            it changes nothing
+//	user                    +   list          everybody        who may look: by Basic authentication, with the admin token as password
+//	user_case_insensitive       bool          false            names of users in any case
+//	good                    +   list          a.o,a.i,a.b,a.r  which members it calls good: activation, state, or both
+//	bad                     +   list          s,e              and bad; the others are degraded
+//	prefix                      text          worker           of names in mime=prop
+//	ns                          text          jk:              of elements in mime=xml; "-": none
+//	xmlns                       text          see worker.go    namespace attribute; "-": none
+//	doctype                     text                           what stands behind the XML header
 //
 //	deprecated, with a warning: balanced_workers * (balance_workers), cachesize
 //	(connection_pool_size), cache_timeout (connection_pool_timeout), jvm_route

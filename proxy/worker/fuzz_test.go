@@ -59,7 +59,7 @@ func FuzzParse(f *testing.F) {
 func usable(t *testing.T, m *Member) {
 	t.Helper()
 	if m.Type != TypeHTTP && m.Type != TypeAJP13 || m.Host == "" || m.Port < 0 || m.Port > 65535 || m.Retries < 1 || m.LBFactor < 1 ||
-		m.Route == "" || len(m.Route) > maxString || m.SocketTimeout < 0 || m.SocketConnectTimeout < 0 ||
+		m.Route == "" || len(m.Route) > MaxName || m.SocketTimeout < 0 || m.SocketConnectTimeout < 0 ||
 		m.PrepostTimeout < 0 || m.ReplyTimeout < 0 || m.PoolTimeout < 0 || m.AcquireTimeout < 0 || m.PoolSize < 0 && m.Type == TypeHTTP ||
 		m.MaxPacketSize < 8192 || m.MaxPacketSize > 65536 || m.Port == 0 && m.Activation != Stopped {
 		t.Fatalf("unusable: %+v", m)

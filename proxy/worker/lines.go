@@ -146,3 +146,29 @@ func (p *parser) lookup(name string) (string, bool) {
 	}
 	return "", false
 }
+
+// A Property is a name and its value.
+type Property struct{ Name, Value string }
+
+// open returns all properties but the secret ones: mod_jk shows those that a
+// variable or a secretkey holds (mod_jk.md 6.3).
+func (p *parser) open() []Property {
+	secrets := map[string]bool{}
+	for _, prop := range p.order {
+		if isSecret(prop.key) {
+			secrets[prop.value] = true
+		}
+	}
+	var all []Property
+	for _, prop := range p.order {
+		if !isSecret(prop.key) && !secrets[prop.value] {
+			all = append(all, Property{prop.key, prop.value})
+		}
+	}
+	return all
+}
+
+func isSecret(key string) bool {
+	name := key[strings.LastIndexByte(key, '.')+1:]
+	return name == "secret" || name == "secretkey"
+}

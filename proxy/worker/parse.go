@@ -29,6 +29,7 @@ func Parse(name string, r io.Reader, getenv func(string) (string, bool)) (*File,
 		p.build()
 		p.effects()
 	}
+	p.file.Properties = p.open()
 	p.file.Problems = p.problems.Sorted()
 	return p.file, p.problems.Err()
 }

@@ -493,7 +493,6 @@ func TestFatal(t *testing.T) {
 		{"ajp14 without secretkey (1.6)", "worker.list=a\nworker.a.type=ajp14", "w.properties:2: worker.a.type: type=ajp14 is not supported yet (and 1 more)"},
 
 		{"ajp14 in a template", "worker.list=a\nworker.t.type=ajp14\nworker.t.secretkey=k\nworker.a.reference=worker.t", "w.properties:2: worker.t.type: type=ajp14 is not supported yet"},
-		{"status", "worker.list=s\nworker.s.type=status", "w.properties:2: worker.s.type: type=status is not supported yet"},
 
 		{"http without host", "worker.list=a\nworker.a.type=http\nworker.a.port=1", "w.properties:2: worker.a.host: it is missing, and type=http has no default for it"},
 		{"http without port", "worker.list=a\nworker.a.type=http\nworker.a.host=h", "w.properties:2: worker.a.port: it is missing, and type=http has no default for it"},

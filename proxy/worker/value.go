@@ -8,8 +8,8 @@ import (
 	"github.com/understudy-lb/understudy/proxy/properties"
 )
 
-// maxString is how many bytes a name may have.
-const maxString = 63
+// MaxName is how many bytes a name may have.
+const MaxName = 63
 
 // parseInt reads an integer as mod_jk does (mod_jk.md 1.5): properties.Blanks, a sign,
 // digits, and a directly following k or m for 1024 and 1048576. It returns what
@@ -236,8 +236,8 @@ func (s *section) text(name, def string) string {
 	if prop == nil {
 		return def
 	}
-	if len(prop.value) > maxString {
-		s.fail(prop.line, "%s: has %d bytes, want at most %d", properties.Show(prop.origin), len(prop.value), maxString)
+	if len(prop.value) > MaxName {
+		s.fail(prop.line, "%s: has %d bytes, want at most %d", properties.Show(prop.origin), len(prop.value), MaxName)
 	}
 	return prop.value
 }

@@ -24,7 +24,9 @@ const (
 
 // Supported reports whether this version can run a worker of type t. A type
 // that becomes supported is added here, and nowhere else in this package.
-func (t Type) Supported() bool { return t == TypeHTTP || t == TypeLB || t == TypeAJP13 }
+func (t Type) Supported() bool {
+	return t == TypeHTTP || t == TypeLB || t == TypeAJP13 || t == TypeStatus
+}
 
 // Never is the value of an interval that is switched off.
 const Never time.Duration = -1
@@ -230,7 +232,7 @@ type Mount struct {
 // Address returns host:port, with brackets around an IPv6 literal.
 func (m *Member) Address() string { return net.JoinHostPort(m.Host, strconv.Itoa(m.Port)) }
 
-// A Status is a worker of type status. All of it is parsed only.
+// A Status is a worker of type status; package status has what its fields mean.
 type Status struct {
 	Name                string
 	Line                int
@@ -259,6 +261,11 @@ type File struct {
 	// Maintain is worker.maintain: how often load values decay. [Never] (which
 	// also means: no recovery but the forced one) if the file says 0.
 	Maintain time.Duration
+
+	// Properties are all names and values of the file in its order, with variables and
+	// references resolved. Those that are a secret, and others with the same value, are
+	// left out.
+	Properties []Property
 
 	// Problems is everything that [Parse] found, by line.
 	Problems []properties.Problem
