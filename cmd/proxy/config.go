@@ -28,7 +28,7 @@ type serveConfig struct {
 	rulesConfig
 	URIMapReload time.Duration `name:"urimap-reload" default:"60s" help:"How often to look whether the file of --urimap has changed, and to read it again then (mod_jk's JkMountFileReload); 0 for never. SIGHUP has it and the workers file read at once."`
 
-	Listen []string `default:"127.0.0.1:8080" placeholder:"HOST:PORT"    help:"Addresses for requests without TLS; may be given several times; \"none\" for none."`
+	Listen []string `default:"127.0.0.1:8080" placeholder:"HOST:PORT"    help:"Addresses for requests without TLS; may be given several times; unix:PATH is a socket; \"none\" for none."`
 	tlsConfig
 	Admin      string   `default:"127.0.0.1:9090" placeholder:"HOST:PORT"    help:"Address of the status page, metrics and health; \"none\" for none."`
 	Join       []string `placeholder:"HOST:PORT"                             help:"Gossip addresses of members; names are resolved again at each try."`
@@ -45,6 +45,8 @@ type serveConfig struct {
 	ErrorPage []string `placeholder:"[STATUS=]FILE" help:"Content of the proxy's own replies, such as 503: for one status, or for all others. Its type is told by .html, .txt, .json or .xml."`
 
 	TrustedNetworks []netip.Prefix `placeholder:"CIDR" help:"Networks of the proxies in front whose X-Forwarded-* and Forwarded are believed; by default nobody's are."`
+
+	ProxyProtocol []netip.Prefix `placeholder:"CIDR" help:"Networks of balancers whose connections begin with a header of the PROXY protocol, version 1 or 2, which says whose they are; those from there without one are closed."`
 
 	AccessLog     string        `default:"off" placeholder:"FILE"             help:"Where the access log goes: a file, which is opened anew on SIGUSR1, \"-\" for standard output, or \"off\"."`
 	AccessFormat  string        `default:"json" enum:"json,clf,combined" help:"How its lines look: json has most; clf and combined are Apache's."`

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -112,7 +113,8 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 		s.closers = append(s.closers, s.cluster.Close)
 	}
 	s.front, err = frontend.New(frontend.Config{
-		Proxy: s.proxy, HeadTimeout: cfg.HeadTimeout, IdleTimeout: cfg.IdleTimeout, MaxConns: cfg.MaxConns, Log: s.log,
+		Proxy: s.proxy, HeadTimeout: cfg.HeadTimeout, IdleTimeout: cfg.IdleTimeout, MaxConns: cfg.MaxConns,
+		ProxyProtocol: cfg.ProxyProtocol, Log: s.log,
 	})
 	if err != nil {
 		return nil, err
@@ -190,7 +192,7 @@ func readKeys(cfg keyConfig, loopback bool) (cluster []keyfile.Key, codec *cooki
 
 func allOnLoopback(addrs []string) bool {
 	for _, addr := range addrs {
-		if !settings.OnLoopback(addr) {
+		if !strings.HasPrefix(addr, unixPrefix) && !settings.OnLoopback(addr) {
 			return false
 		}
 	}
@@ -212,7 +214,14 @@ func (cfg *serveConfig) plain() []string {
 func (s *server) listen(ctx context.Context) error {
 	open := func(flag, addr string) (net.Listener, error) {
 		var lc net.ListenConfig
-		ln, err := lc.Listen(ctx, "tcp", addr)
+		network := "tcp"
+		if path, ok := strings.CutPrefix(addr, unixPrefix); ok {
+			network, addr = "unix", path
+			if err := removeStale(ctx, path); err != nil {
+				return nil, fmt.Errorf("%s: %w", flag, err)
+			}
+		}
+		ln, err := lc.Listen(ctx, network, addr)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
@@ -247,6 +256,28 @@ func (s *server) listen(ctx context.Context) error {
 	var err error
 	s.admin, err = open("--admin", s.cfg.Admin)
 	return err
+}
+
+// unixPrefix stands before the path of a Unix socket.
+const unixPrefix = "unix:"
+
+// removeStale removes the socket at path if nobody listens there any more: a
+// process that was killed has left it.
+func removeStale(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&os.ModeSocket == 0 {
+		return nil //nolint:nilerr // listening says what is wrong, if anything is
+	}
+	var d net.Dialer
+	nc, err := d.DialContext(ctx, "unix", path)
+	switch {
+	case err == nil:
+		return errors.Join(fmt.Errorf("%s: another process listens there", path), nc.Close())
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return os.Remove(path)
+	default:
+		return nil
+	}
 }
 
 // snapshot is what the status page shows.

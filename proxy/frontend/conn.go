@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,7 @@ type conn struct {
 	s     *Server
 	nc    net.Conn
 	tls   *tls.ConnectionState // nil without TLS
+	addr  net.Addr             // of the client
 	state atomic.Int32
 	since atomic.Int64 // when it became idle; nanoseconds of Unix time
 }
@@ -43,19 +45,21 @@ func (c *conn) closeIdle() {
 
 // cut closes c at once; its goroutine notices and ends. Over TLS that is without a
 // goodbye, which may have to wait for a client that does not read.
-func (c *conn) cut() {
-	nc := c.nc
-	if t, ok := nc.(*tls.Conn); ok {
-		nc = t.NetConn()
+func (c *conn) cut() { _ = c.bare().Close() } // its end is all that is wanted
+
+// bare is the connection without TLS.
+func (c *conn) bare() net.Conn {
+	if t, ok := c.nc.(*tls.Conn); ok {
+		return t.NetConn()
 	}
-	_ = nc.Close() // its end is all that is wanted
+	return c.nc
 }
 
 // serve takes requests from c until the connection ends.
 func (c *conn) serve() {
 	s := c.s
 	switch t, _ := c.nc.(*tls.Conn); {
-	case t != nil && !c.secure(t):
+	case !c.introduce(), t != nil && !c.secure(t):
 		c.cut()
 	case t != nil && c.tls.NegotiatedProtocol == "h2":
 		if !c.state.CompareAndSwap(idle, busy) || !c.toHTTP2(c.nc, nil) {
@@ -74,10 +78,34 @@ func (c *conn) serve() {
 	<-s.slots
 }
 
+// introduce finds out whose connection this is. It reports false for a balancer
+// in front that does not say so.
+func (c *conn) introduce() bool {
+	c.addr = c.nc.RemoteAddr()
+	if !c.s.proxied(c.nc) {
+		return true
+	}
+	nc := c.bare()
+	err := nc.SetReadDeadline(time.Now().Add(c.s.head))
+	if err == nil {
+		var told netip.AddrPort
+		if told, err = readProxyHeader(nc); told.IsValid() {
+			c.addr = net.TCPAddrFromAddrPort(told)
+		}
+	}
+	if err == nil {
+		err = nc.SetReadDeadline(time.Time{})
+	}
+	if err != nil {
+		c.s.log.Debug().Stringer("balancer", nc.RemoteAddr()).Err(err).Msg("connection without a PROXY header")
+	}
+	return err == nil
+}
+
 // secure does the handshake, and reports whether it succeeded.
 func (c *conn) secure(t *tls.Conn) bool {
 	if err := shake(t, c.s.head); err != nil {
-		c.s.log.Debug().Stringer("client", c.nc.RemoteAddr()).Err(err).Msg("TLS handshake failed")
+		c.s.log.Debug().Stringer("client", c.addr).Err(err).Msg("TLS handshake failed")
 		return false
 	}
 	state := t.ConnectionState()
@@ -89,7 +117,7 @@ func (c *conn) secure(t *tls.Conn) bool {
 // has been handed on.
 func (c *conn) requests(wire *http1.Conn) (kept bool) {
 	s := c.s
-	client := s.proxy.NewClient(c.nc.RemoteAddr(), c.nc.LocalAddr(), c.tls, &s.last)
+	client := s.proxy.NewClient(c.addr, c.nc.LocalAddr(), c.tls, &s.last)
 	for wait := s.head; ; wait = s.idle {
 		wire.SetReadTimeout(wait)
 		if err := wire.Await(); err != nil || !c.state.CompareAndSwap(idle, busy) {

@@ -27,6 +27,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,6 +57,11 @@ type Config struct {
 	// 20,000.
 	MaxConns int
 
+	// ProxyProtocol are the networks of balancers whose connections begin with a
+	// header of the PROXY protocol, version 1 or 2, which says whose they are. One
+	// from there without a header is closed; from elsewhere nobody can send one.
+	ProxyProtocol []netip.Prefix
+
 	// Log gets an event when connections cannot be accepted, or wait. Its zero value is
 	// silent.
 	Log zerolog.Logger
@@ -73,6 +80,7 @@ type Server struct {
 	head      time.Duration
 	idle      time.Duration
 	wire      http1.ConnConfig
+	proxyFrom []netip.Prefix
 	log       zerolog.Logger
 	slots     chan struct{} // one token for each connection
 	stopping  atomic.Bool
@@ -109,6 +117,9 @@ func New(cfg Config) (*Server, error) {
 		idle:  cmp.Or(cfg.IdleTimeout, defaultIdle),
 		wire:  cfg.Proxy.Wire(),
 		log:   cfg.Log,
+
+		proxyFrom: slices.Clone(cfg.ProxyProtocol),
+
 		slots: make(chan struct{}, cmp.Or(cfg.MaxConns, defaultConns)),
 		stop:  make(chan struct{}),
 		lns:   make(map[net.Listener]struct{}),

@@ -34,8 +34,8 @@ worker.list=lb
 `
 
 // A front is a frontend on a network in memory, with one member that answers
-// /sleep after a minute, everything else at once, and /origin with what it was
-// told of the client.
+// /sleep after a minute, everything else at once, and /origin and /client with
+// what it was told of the client.
 type front struct {
 	t      *testing.T
 	net    *pipenet.Net
@@ -69,6 +69,10 @@ func newFront(t *testing.T, cfg frontend.Config, wrap func(net.Listener) net.Lis
 			case <-timer.C:
 			case <-r.Context().Done():
 			}
+		}
+		if r.URL.Path == "/client" {
+			_, _ = io.WriteString(rw, r.Header.Get("X-Forwarded-For"))
+			return
 		}
 		if r.URL.Path == "/origin" {
 			_, _ = fmt.Fprintf(rw, "%s %s", r.Header.Get("X-Forwarded-Proto"), r.Header.Values("Client-Cert"))

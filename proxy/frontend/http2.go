@@ -41,7 +41,7 @@ func (s *Server) startHTTP2() {
 // toHTTP2 gives the connection to net/http's server and waits until it is
 // closed, so that it keeps its place. It reports whether that server took it.
 func (c *conn) toHTTP2(nc net.Conn, rest []byte) bool {
-	h := &handedConn{Conn: nc, rest: rest, tls: c.tls, done: make(chan struct{})}
+	h := &handedConn{Conn: nc, rest: rest, tls: c.tls, addr: c.addr, done: make(chan struct{})}
 	select {
 	case c.s.handedOn.conns <- h:
 	case <-c.s.handedOn.closed:
@@ -132,6 +132,7 @@ type handedConn struct {
 	net.Conn
 	rest []byte
 	tls  *tls.ConnectionState // nil without TLS
+	addr net.Addr             // of the client
 	once sync.Once
 	done chan struct{} // closed when the connection is
 }
@@ -145,6 +146,9 @@ func (h *handedConn) Read(p []byte) (int, error) {
 	}
 	return h.Conn.Read(p)
 }
+
+// RemoteAddr is that of the client, also behind a balancer.
+func (h *handedConn) RemoteAddr() net.Addr { return h.addr }
 
 // Close closes the connection.
 func (h *handedConn) Close() error {

@@ -84,6 +84,9 @@ func NewClient(t testing.TB, addr string, timeout time.Duration, dial Dial) *Cli
 // Close closes the connection; the next request makes another one.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
+// Via has the client's requests go by rt from now on, such as over TLS.
+func (c *Client) Via(rt http.RoundTripper) { c.http.Transport = rt }
+
 // Last is the last good reply.
 func (c *Client) Last() Reply { return c.last }
 
