@@ -110,6 +110,9 @@ func walk(t *testing.T, seed uint64, trace bool) *world {
 		g.cuts = 0 // only members go
 	}
 	w.note("%d members, %d secondaries, %d requests, %d deaths, %d cuts", w.n, want, g.requests, g.deaths, g.cuts)
+	if seed%5 == 1 {
+		g.sides()
+	}
 	for range 60 + rng.IntN(240) {
 		if w.violation != "" || !g.event() {
 			break
@@ -119,6 +122,13 @@ func walk(t *testing.T, seed uint64, trace bool) *world {
 	return w
 }
 
+// A tab is a client with a cookie of its own.
+type tab struct {
+	cookie cookie
+	seen   uint
+	count  int
+}
+
 type walker struct {
 	w     *world
 	rng   *rand.Rand
@@ -126,7 +136,46 @@ type walker struct {
 
 	requests, deaths, restarts, cuts, background int
 	invalidates                                  bool
+	apart                                        bool // connections that are cut stay so
+	side                                         int  // members on one side, a bit each
+	readers                                      int  // members where meanwhile nobody writes
+	tabs                                         [2]tab
 	bury                                         [maxNodes][maxNodes]bool // cut links, which do not come back by themselves at once
+}
+
+// sides cuts the members into two sides, and lets each go on by itself for some
+// time: both serve, one side only reads or makes new copies, and so on. Without
+// that a walk hardly ever has two branches with something of worth in the lower one.
+func (g *walker) sides() {
+	w := g.w
+	for range g.rng.IntN(20) {
+		g.event()
+	}
+	side := 1 + g.rng.IntN(1<<w.n-2)
+	w.note("members part: %b", side)
+	for i := range w.n {
+		for j := range i {
+			if side>>i&1 != side>>j&1 {
+				w.cut(i, j)
+				w.lapse(i, j)
+				w.lapse(j, i)
+			}
+		}
+	}
+	w.old, w.oldSeen, w.oldCount = w.jar, w.seen, w.counter
+	g.side = side
+	if g.rng.IntN(2) == 0 {
+		g.readers = side
+	}
+	g.tabs = [2]tab{{w.jar, w.seen, w.counter}, {w.jar, w.seen, w.counter}}
+	w.served = func(c *client) { g.tabs[side>>c.at.i&1] = tab{w.jar, w.seen, w.counter} }
+	g.apart, g.requests, g.deaths = true, g.requests+3, min(g.deaths, g.rng.IntN(2))
+	for range 40 + g.rng.IntN(80) {
+		if w.violation != "" || !g.event() {
+			break
+		}
+	}
+	g.apart, g.readers, w.served = false, 0, nil
 }
 
 // event lets one thing happen, of those that can.
@@ -277,7 +326,7 @@ func (g *walker) pair(add func(int, func()), n *node, j int) {
 			}
 		})
 	}
-	if !live {
+	if !live && !g.apart {
 		add(1, func() {
 			w.note("%v and %v connect", n.self, x.self)
 			g.bury[n.i][j], g.bury[j][n.i] = false, false
@@ -297,8 +346,12 @@ func (g *walker) request() {
 	if g.rng.IntN(4) == 0 {
 		c.cookie, c.seen, c.seenCount = w.old, w.oldSeen, w.oldCount
 	}
+	if g.apart {
+		x := &g.tabs[g.side>>at.i&1]
+		c.cookie, c.seen, c.seenCount = x.cookie, x.seen, x.count
+	}
 	switch k := g.rng.IntN(10); {
-	case k < 3:
+	case k < 3, g.readers>>at.i&1 == 1:
 		c.kind = read
 	case k == 3 && g.invalidates:
 		c.kind = invalidate

@@ -52,6 +52,7 @@ type world struct {
 	late          int             // requests whose changes came too late
 	alone         bool            // scripts: nobody may get a new copy
 	keep          func(n int) int // how much of n messages on a breaking connection arrives
+	served        func(*client)   // told of each reply that is no error
 	comesBack     func() bool     // whether the end of a connection leaves the other Returning; nil: never
 	sent          map[MessageKind]int
 }
@@ -410,7 +411,7 @@ func (n *node) do(a *Action) {
 		mine, theirs := a.Conflict.Mine, a.Conflict.Theirs
 		data, ok := w.content[version{theirs.Epoch, theirs.Version}]
 		own := w.content[version{mine.Epoch, mine.Version}]
-		if ok && mine.Primary == n.self && own&^data&w.acked != 0 && data&^own == 0 && w.died == 0 {
+		if ok && own&^data&w.acked != 0 && data&^own == 0 && w.died == 0 && (mine.Primary == n.self || !w.elsewhere(n, own&^data&w.acked)) {
 			w.bad("acknowledged %b is lost to a branch in which nobody has changed anything", own&^data)
 		}
 		if !w.fault && !w.gone && lost&w.acked != 0 && a.Conflict.Exact {
@@ -427,6 +428,14 @@ func (n *node) do(a *Action) {
 	case Reply:
 		w.reply(a.Op.Owner.(*client), &a.Result)
 	}
+}
+
+// elsewhere reports whether somebody else than n holds all of data.
+func (w *world) elsewhere(n *node, data uint) bool {
+	return slices.ContainsFunc(w.nodes, func(x *node) bool {
+		r := x.rec()
+		return x != n && x.up && r.Held() && !r.Dead && data&^bitsOf(r.Attrs) == 0
+	})
 }
 
 func (n *node) sendTo(to Member, f frame) {
@@ -840,6 +849,9 @@ func (w *world) reply(c *client, res *Result) {
 	}
 	w.jar, w.seen, w.counter = k, data, count
 	w.ackedCount = max(w.ackedCount, count)
+	if w.served != nil {
+		w.served(c)
+	}
 	if k.epoch.N > w.ackedAt.epoch.N {
 		w.ackedAt = k
 	}
