@@ -19,7 +19,11 @@ import (
 // Names of the contestants, in the order of the report. Ours is the first.
 const ours = "understudy"
 
-func names() []string {
+// names are those whose members speak HTTP, as most can, or AJP13 with all.
+func names(ajp bool) []string {
+	if ajp {
+		return []string{ours, "apache-mod_jk", "apache-mod_proxy_ajp"}
+	}
 	return []string{ours, "haproxy", "nginx", "caddy", "apache-balancer", "apache-mod_jk"}
 }
 
@@ -38,6 +42,7 @@ type bill struct {
 	proxy    string   // our binary
 	members  []string // addresses for HTTP
 	ajp      []string // the same members' for AJP13
+	overAJP  bool     // that is what ours speaks to members
 	sessions int
 	conns    uint64 // that a proxy may take
 }
@@ -89,7 +94,9 @@ func (b *bill) start(ctx context.Context, name string) (_ *contestant, err error
 	case "caddy":
 		err = c.run(ctx, "Caddyfile", b.caddy(c), "caddy", "run", "--adapter", "caddyfile", "--config")
 	case "apache-balancer":
-		err = c.run(ctx, "apache.conf", b.apache(c)+b.balancer(), "apache2", "-DFOREGROUND", "-f")
+		err = c.run(ctx, "apache.conf", b.apache(c)+b.balancer("http", b.members), "apache2", "-DFOREGROUND", "-f")
+	case "apache-mod_proxy_ajp":
+		err = c.run(ctx, "apache.conf", b.apache(c)+b.balancer("ajp", b.ajp), "apache2", "-DFOREGROUND", "-f")
 	case "apache-mod_jk":
 		err = errors.Join(c.write("workers.properties", b.workers("ajp13", b.ajp)),
 			c.run(ctx, "apache.conf", b.apache(c)+b.modJK(c), "apache2", "-DFOREGROUND", "-f"))
@@ -113,7 +120,7 @@ func program(name string) string {
 	switch name {
 	case ours:
 		return ""
-	case "apache-balancer", "apache-mod_jk":
+	case "apache-balancer", "apache-mod_jk", "apache-mod_proxy_ajp":
 		return "apache2"
 	default:
 		return name
@@ -179,7 +186,11 @@ func (b *bill) understudy(ctx context.Context, c *contestant) error {
 		c.cookies[i] = "JSESSIONID=" + v
 	}
 	c.admin = b.Addr()
-	if err := c.write("workers.properties", b.workers("http", b.members)); err != nil {
+	workers := b.workers("http", b.members)
+	if b.overAJP {
+		workers = b.workers("ajp13", b.ajp)
+	}
+	if err := c.write("workers.properties", workers); err != nil {
 		return err
 	}
 	return c.Start(ctx, []string{"GOMAXPROCS=1"}, b.proxy, "serve", "--workers", filepath.Join(c.Dir, "workers.properties"),
@@ -330,14 +341,15 @@ Group www-data
 `, c.Dir, port, modules)
 }
 
-func (b *bill) balancer() string {
+// balancer is mod_proxy_balancer over members that speak scheme.
+func (b *bill) balancer(scheme string, addrs []string) string {
 	var s strings.Builder
-	for _, m := range []string{"proxy", "proxy_http", "proxy_balancer", "slotmem_shm", "lbmethod_byrequests"} {
+	for _, m := range []string{"proxy", "proxy_" + scheme, "proxy_balancer", "slotmem_shm", "lbmethod_byrequests"} {
 		fmt.Fprintf(&s, "LoadModule %[1]s_module %[2]smod_%[1]s.so\n", m, modules)
 	}
 	s.WriteString("<Proxy balancer://lb>\n")
-	for i, addr := range b.members {
-		fmt.Fprintf(&s, "  BalancerMember http://%s route=%s\n", addr, route(i))
+	for i, addr := range addrs {
+		fmt.Fprintf(&s, "  BalancerMember %s://%s route=%s\n", scheme, addr, route(i))
 	}
 	s.WriteString("  ProxySet stickysession=JSESSIONID\n</Proxy>\nProxyPass / balancer://lb/\n")
 	return s.String()

@@ -1,12 +1,13 @@
 // Command peers measures what a proxied request costs: ours beside HAProxy,
 // nginx, Caddy and Apache with two balancers, each as a sticky balancer over the
-// same three members, with its log off and one thread on one core.
+// same three members, with its log off and one thread on one core. With -ajp it is
+// ours beside Apache with mod_jk and with mod_proxy_ajp, over AJP13.
 //
 // The figure is requests per CPU-second of the proxy's processes, user and system
 // time, at saturation. Contestants take turns, in another order each round, and
 // ratios are between neighbours of one round. The load goes to loopback, in a
 // network namespace of its own if it may make one; it ends by itself and kills
-// what it started. `make bench-peers` runs it.
+// what it started. `make bench-peers` and `make bench-ajp` run it.
 package main
 
 import (
@@ -27,6 +28,7 @@ import (
 
 type options struct {
 	who     []string
+	ajp     bool
 	rounds  int
 	stretch time.Duration
 	idle    int
@@ -35,16 +37,21 @@ type options struct {
 
 func main() {
 	var o options
-	who := flag.String("who", strings.Join(names(), ","), "contestants")
+	who := flag.String("who", "", "contestants; all if empty")
+	flag.BoolVar(&o.ajp, "ajp", false, "members speak AJP13")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds; the medians are reported")
 	flag.DurationVar(&o.stretch, "stretch", 2*time.Second, "length of one measurement")
 	flag.IntVar(&o.idle, "idle", 10_000, "idle connections of the measurement of memory; 0: none")
 	flag.StringVar(&o.out, "out", "results", "folder for the report")
 	flag.Parse()
-	o.who = strings.Split(*who, ",")
+	all := names(o.ajp)
+	o.who = all
+	if *who != "" {
+		o.who = strings.Split(*who, ",")
+	}
 	for _, name := range o.who {
-		if !slices.Contains(names(), name) {
-			stage.Fatalf("-who %q: want some of %s", name, strings.Join(names(), ","))
+		if !slices.Contains(all, name) {
+			stage.Fatalf("-who %q: want some of %s", name, strings.Join(all, ","))
 		}
 	}
 	if _, err := exec.LookPath("wrk"); err != nil {
@@ -78,7 +85,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err := os.Chmod(st.Dir, 0o755); err != nil { // Apache's children are another user
 		return err
 	}
-	b := &bill{Stage: st, sessions: 60, conns: files()/2 - 200}
+	b := &bill{Stage: st, overAJP: o.ajp, sessions: 60, conns: files()/2 - 200}
 	o.idle = min(o.idle, int(b.conns)-200)
 	if b.proxy, err = st.Build(ctx, "../cmd/proxy"); err != nil {
 		return err
@@ -127,7 +134,7 @@ func run(ctx context.Context, o options) (err error) {
 }
 
 // measure puts every contestant under the load, round after round, and then at
-// half of the load that the slower of it and HAProxy can take.
+// half of the load that the slower of ours and [report.other] can take.
 func (r *report) measure(ctx context.Context, all []*contestant, l load) error {
 	best := map[string][]float64{}
 	for round := range r.opts.rounds {
@@ -147,7 +154,7 @@ func (r *report) measure(ctx context.Context, all []*contestant, l load) error {
 			stage.Logf("round %d, %s, %s: %.0f requests per CPU-second", round+1, l.name, c.name, s.perCPU)
 		}
 	}
-	rate := min(stage.Median(best[ours]), stage.Median(best["haproxy"]))
+	rate := min(stage.Median(best[ours]), stage.Median(best[r.other()]))
 	if l.close || rate == 0 {
 		return nil
 	}

@@ -61,15 +61,31 @@ func ratio(us, other []float64) float64 {
 	return stage.Median(v)
 }
 
-// write writes peers.md, peers.svg and peers.json.
+// name is that of the report's files, and of the make target without "bench-".
+func (r *report) name() string {
+	if r.opts.ajp {
+		return "ajp"
+	}
+	return "peers"
+}
+
+// other is whose time at half load is held against ours.
+func (r *report) other() string {
+	if r.opts.ajp {
+		return "apache-mod_jk"
+	}
+	return "haproxy"
+}
+
+// write writes the report with its chart and its numbers.
 func (r *report) write(ctx context.Context) error {
-	return stage.Write(r.opts.out, "peers", r.text(ctx), r.chart(), r.cells)
+	return stage.Write(r.opts.out, r.name(), r.text(ctx), r.chart(), r.cells)
 }
 
 func (r *report) text(ctx context.Context) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Proxies: what a request costs\n\nWritten by `make bench-peers` on %s, in %s.\n\n",
-		r.started.Format(time.DateOnly), time.Since(r.started).Round(time.Second))
+	fmt.Fprintf(&b, "# Proxies: what a request costs\n\nWritten by `make bench-%s` on %s, in %s.\n\n",
+		r.name(), r.started.Format(time.DateOnly), time.Since(r.started).Round(time.Second))
 	fmt.Fprintf(&b, "Each is a sticky balancer over the same three members, log off, one thread; medians of %d rounds of %v at saturation, with the lowest and\n"+
 		"highest. Ours verifies a signed cookie with every request. Everything is on loopback of one machine with %d cores", r.opts.rounds, r.opts.stretch, runtime.NumCPU())
 	if r.pinned {
@@ -87,7 +103,7 @@ func (r *report) text(ctx context.Context) string {
 	}
 	for _, l := range loads() {
 		us := r.find(ours, l)
-		fmt.Fprintf(&b, "\n## %s\n\n| | requests per CPU-second | ours is | p50 / p99 ms, saturated | p99 ms at half of the slower one's load (ours, HAProxy) |\n| --- | ---: | ---: | ---: | ---: |\n", l.name)
+		fmt.Fprintf(&b, "\n## %s\n\n| | requests per CPU-second | ours is | p50 / p99 ms, saturated | p99 ms at half of the slower one's load (ours, %s) |\n| --- | ---: | ---: | ---: | ---: |\n", l.name, r.other())
 		for _, name := range r.who {
 			c := r.find(name, l)
 			if c == nil {
