@@ -335,6 +335,8 @@ func (p *Proxy) newEndpoint(w *worker.Member, address string) (*endpoint.Endpoin
 		Address:        address,
 		Dial:           p.dial,
 		KeepAlive:      w.SocketKeepalive,
+		PreferIPv6:     w.PreferIPv6,
+		SocketBuffer:   w.SocketBuffer,
 		Buffers:        p.bufs,
 		Limits:         p.limits,
 		ConnectTimeout: limit(w.SocketConnectTimeout),

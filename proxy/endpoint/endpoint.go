@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,16 @@ type Config struct {
 
 	// Dial connects. If nil, it is a [net.Dialer] with Source and KeepAlive.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// PreferIPv6 tries the IPv6 addresses of a name before the others (prefer_ipv6).
+	PreferIPv6 bool
+
+	// Lookup resolves names for PreferIPv6. If nil, it is the system's.
+	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
+
+	// SocketBuffer is the size of the system's buffers of a connection, in bytes
+	// (socket_buffer). If zero, the system chooses.
+	SocketBuffer int
 
 	// Source is the local IP address of connections (source). If nil, the
 	// system chooses.
@@ -144,7 +155,7 @@ const (
 type Endpoint struct {
 	address string
 	packet  int // Config.PacketSize
-	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	dial    dial
 	wire    http1.ConnConfig
 	probe   []byte // the probe as sent
 
@@ -208,13 +219,10 @@ func New(cfg Config) (*Endpoint, error) {
 	if cfg.Host == "" {
 		cfg.Host = cfg.Address
 	}
-	if cfg.Dial == nil {
-		cfg.Dial = dialer(cfg)
-	}
 	e := &Endpoint{
 		address:      cfg.Address,
 		packet:       cfg.PacketSize,
-		dial:         cfg.Dial,
+		dial:         dialer(cfg),
 		probe:        probeRequest(cfg),
 		connect:      cmp.Or(cfg.ConnectTimeout, defaultConnect),
 		connectProbe: cfg.ConnectProbe,
@@ -245,17 +253,6 @@ func shorter(a, b time.Duration) time.Duration {
 		return b
 	}
 	return a
-}
-
-func dialer(cfg Config) func(context.Context, string, string) (net.Conn, error) {
-	d := &net.Dialer{KeepAlive: -1}
-	if cfg.KeepAlive {
-		d.KeepAlive = 0
-	}
-	if cfg.Source != nil {
-		d.LocalAddr = &net.TCPAddr{IP: cfg.Source}
-	}
-	return d.DialContext
 }
 
 // PacketSize returns Config.PacketSize: not zero if the member speaks AJP13.

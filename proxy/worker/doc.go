@@ -57,11 +57,11 @@
 //	host                        text          localhost        name, or IP literal without brackets; http: required, and brackets are no error
 //	port                        int           8009             0: provisioned, never used; http: required
 //	source                      text                           local address; http: an IP literal
-//	prefer_ipv6                 bool          false            later
+//	prefer_ipv6                 bool          false            of several addresses IPv6 ones first
 //	socket_timeout              int    s      0: no limit      one read from or write to the member
 //	socket_connect_timeout      int    ms     see below        the TCP connect; 0: the system's limit
 //	socket_keepalive            bool          false            TCP keep-alive
-//	socket_buffer               int    bytes  0: the system's  later
+//	socket_buffer               int    bytes  0: the system's  send and receive buffers of the socket
 //	max_packet_size             int    bytes  8192             ajp only
 //	secret                      text                           ajp only; of an lb: for members that have none
 //	secretkey               *   text                           ajp14 only

@@ -80,23 +80,9 @@ func (p *parser) effect(w *named, prop *property) {
 		p.warn(prop.line, "%s: has no effect on %s", properties.Show(prop.origin), w.roles)
 	case name == "mount" && !slices.Contains(p.file.List, strings.TrimSuffix(strings.TrimPrefix(prop.key, "worker."), ".mount")):
 		p.warn(prop.line, "%s: has no effect, because the worker is not in worker.list", properties.Show(prop.origin))
-	case d.roles&w.roles != 0 && d.later && p.matters(name, prop):
+	case d.roles&w.roles != 0 && d.later:
 		p.warn(prop.line, "%s: is not supported yet and has no effect", properties.Show(prop.origin))
 	}
-}
-
-// matters reports whether a directive that is not supported yet asks for anything
-// but what happens anyway.
-func (p *parser) matters(name string, prop *property) bool {
-	switch name {
-	case "socket_buffer":
-		n, _, _ := parseDigits(prop.value)
-		return n != 0
-	case "prefer_ipv6":
-		on, _ := parseBool(prop.value)
-		return on
-	}
-	return true
 }
 
 // String returns what a worker is used as, for messages.

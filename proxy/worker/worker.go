@@ -157,9 +157,9 @@ type Member struct {
 	Port int    // zero: provisioned but unusable, and Activation is then [Stopped]
 
 	Source          string // local address for connections; "" for any, of http an IP address
-	PreferIPv6      bool   // of several addresses take an IPv6 one (parsed only)
+	PreferIPv6      bool   // of several addresses take an IPv6 one first
 	SocketKeepalive bool   // TCP keep-alive
-	SocketBuffer    int    // send and receive buffer in bytes; zero: the system's (parsed only)
+	SocketBuffer    int    // send and receive buffer in bytes; zero: the system's
 	MaxPacketSize   int    // ajp only
 	Secret          string // ajp only; the lb's if the member has none
 	SecretKey       string // ajp14 only
