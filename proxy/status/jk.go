@@ -445,6 +445,6 @@ func (c *call) writeRules(w *Worker) {
 		return
 	}
 	for i := range w.Rules {
-		c.write(object{kind: aRule, worker: w.Name, id: numbered("id", i+1), fields: w.Rules[i].fields()})
+		c.write(object{kind: aRule, worker: w.Name, id: numbered("id", i+1), fields: w.Rules[i].fields(c.snap.Proxy)})
 	}
 }

@@ -25,7 +25,7 @@ func jkSample() Snapshot {
 	shop.ReplyTimeout, shop.ReplyTimeoutSet, shop.Stateless = 5*time.Second, true, true
 	shop.FailOnStatus, shop.Active, shop.UseServerErrors = "503,-404", "n1", 500
 	return Snapshot{
-		Version: "v0.1.0", Statuses: []string{"jkstatus"},
+		Proxy: "localhost", Version: "v0.1.0", Statuses: []string{"jkstatus"},
 		Properties: []Property{{"worker.list", "shop,solo,jkstatus"}, {"my var", `<"hello">`}, {"worker.shop.type", "lb"}},
 		Workers: []Worker{{
 			Name: "shop", Type: "lb", Method: "Request", Sticky: true, Retries: 2, RetryInterval: 100 * time.Millisecond,

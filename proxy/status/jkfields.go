@@ -194,9 +194,13 @@ func (c *call) serverFields(w *Worker, m *Member) fields {
 	return f
 }
 
-// fields are those of a rule.
-func (r *Rule) fields() fields {
+// fields are those of a rule. server is the proxy that goes by it, which takes the
+// place of mod_jk's virtual host; there may be none.
+func (r *Rule) fields(server string) fields {
 	var f fields
+	if server != "" {
+		f.quote("server", server)
+	}
 	timeout := -1
 	if r.ReplyTimeoutSet {
 		timeout = int(r.ReplyTimeout / time.Millisecond)

@@ -217,7 +217,7 @@ func (c *call) balancerTables(w *Worker) jkBalancer {
 		}
 	}
 	if c.opt&hideMaps == 0 {
-		b.Rules = ruleTable(w)
+		b.Rules = c.ruleTable(w)
 	}
 	return b
 }
@@ -311,13 +311,13 @@ func (c *call) reachTable(w *Worker) *jkTable {
 	return t
 }
 
-func ruleTable(w *Worker) *jkTable {
+func (c *call) ruleTable(w *Worker) *jkTable {
 	if len(w.Rules) == 0 {
 		return nil
 	}
 	t := &jkTable{}
 	for i := range w.Rules {
-		f := w.Rules[i].fields()
+		f := w.Rules[i].fields(c.snap.Proxy)
 		t.Heads = names(f)
 		t.Rows = append(t.Rows, jkRow{Cells: values(f)})
 	}
@@ -330,7 +330,7 @@ func (c *call) serverTable(w *Worker) jkTable {
 	t := jkTable{Title: w.Name, Links: c.deeds(w, nil), Heads: heads("Type", "Address", "State", "Acc", "Err", "CE", "RE", "Wr", "Rd", "Busy", "MaxBusy", "Con", "MaxCon", "LR", "LE")}
 	t.Rows = []jkRow{{Rating: c.rate(m).String(), Cells: append([]string{m.Type, m.Address, m.State, fmt.Sprint(m.Served)}, append(c.trafficCells(m), c.age(m.ResetAt), c.failedAt(m))...)}}
 	if c.opt&hideMaps == 0 {
-		t.Rules = ruleTable(w)
+		t.Rules = c.ruleTable(w)
 	}
 	return t
 }

@@ -10,6 +10,7 @@
 //	compare_test.go     what is compared
 //	deviations_test.go  what may differ, by rows of docs/deviations.md
 //	mapping_test.go     which worker a path is mapped to, in bulk
+//	status_test.go      what the status worker says in the same state
 //	report_test.go      docs/oracle.md
 //
 // With UNDERSTUDY_ORACLE_REPORT it writes a report to that file.
