@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"testing"
 	"testing/cryptotest"
@@ -84,6 +85,12 @@ func (p *process) awake() bool {
 	}
 }
 
+// sleep is time.Sleep in the process: while it stands still nothing goes on.
+func (p *process) sleep(d time.Duration) {
+	time.Sleep(d)
+	p.awake()
+}
+
 func (p *process) stands() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,14 +138,20 @@ func play(t *testing.T, seed uint64, sum *tally) {
 			}
 			f.mu.Unlock()
 		}
-		f.use(history.serve)
 		for _, name := range names {
-			tr.procs[name] = &process{node: f.nodes[name], dead: make(chan struct{})}
+			tr.procs[name] = tr.boot(f.nodes[name])
 		}
 		defer tr.going.Wait()
 		tr.run(seed, weatherKinds[seed%uint64(len(weatherKinds))])
 		sum.add(history)
 	})
+}
+
+// boot makes a process of a member that has just been started.
+func (tr *trial) boot(n *node) *process {
+	p := &process{node: n, dead: make(chan struct{})}
+	n.h = n.m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { tr.history.serve(p, w, r) }))
+	return p
 }
 
 func (tr *trial) run(seed uint64, w weatherKind) {
@@ -237,7 +250,6 @@ func (tr *trial) killTwo() {
 
 func (tr *trial) die(p *process) {
 	tr.history.fault("kill " + p.self.ID())
-	tr.history.died()
 	tr.bury(p)
 	if tr.rand.IntN(2) == 0 {
 		tr.pause(0, time.Second)
@@ -252,6 +264,7 @@ func (tr *trial) bury(p *process) {
 	tr.procMu.Unlock()
 	close(p.dead)
 	p.host.Kill()
+	tr.history.died(tr, p.self.ID())
 	tr.abandon(p.node)
 }
 
@@ -260,9 +273,9 @@ func (tr *trial) restart() {
 	for _, name := range tr.names {
 		if tr.proc(name) == nil {
 			tr.history.fault("start " + name)
-			n := tr.start(name)
+			p := tr.boot(tr.start(name))
 			tr.procMu.Lock()
-			tr.procs[name] = &process{node: n, dead: make(chan struct{})}
+			tr.procs[name] = p
 			tr.procMu.Unlock()
 			return
 		}
@@ -282,7 +295,6 @@ func (tr *trial) leave() {
 	defer cancel()
 	if left := p.m.HandOver(ctx); left > 0 {
 		tr.history.fault(fmt.Sprintf("%s leaves %d behind", p.self.ID(), left))
-		tr.history.died()
 	}
 	// Requests under way are answered before it ends.
 	if err := p.m.Close(ctx); err != nil {
@@ -385,7 +397,10 @@ func (tr *trial) remember() {
 }
 
 // freeze stops a member for a while, for longer than a lease, than a client
-// waits, or than gossip does.
+// waits, or than gossip does. Its handlers stop, and its connections: nothing is
+// read or written, and no end of one is noticed. The timers of the process go on,
+// but whatever fires meets what it would just after the thaw, before anything is
+// read.
 func (tr *trial) freeze() {
 	living := tr.living()
 	if len(living) < 2 {

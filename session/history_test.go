@@ -27,11 +27,12 @@ const (
 //
 //   - G2: no window sees less than it has seen unless the reply is flagged, and
 //     no count that nobody asked for (G7).
-//   - G1: while only members go, a reply is flagged only if several went within
-//     one re-replication time (N1).
+//   - G1: while only members go, a reply is flagged only if all that held what the
+//     last reply stood for went within one re-replication time (N1).
 //   - G4: what is lost at the heal of a partition is flagged, and told to
-//     OnConflict.
-//   - G5: a session that was ended is served by nobody, but for N4.
+//     OnConflict, unless all that held it have gone before.
+//   - G5: a session that was ended is served by nobody, unless all that knew of it
+//     have gone (N4).
 //   - G6: when all is mended each session has one primary, and its holders agree.
 type history struct {
 	t *testing.T
@@ -42,7 +43,11 @@ type history struct {
 	wrongs    int
 	broken    int // connections between living members that are broken, or may be
 	mended    time.Time
-	deaths    []time.Time
+	death     time.Time            // the latest
+	dead      map[string]bool      // boots
+	acks      map[string]*ack      // of each session
+	orphans   map[string]time.Time // when the last holder of what was acknowledged went
+	forgotten map[string]bool      // ended sessions of which nobody knows any more
 	alive     map[string]time.Time // when a request began whose reply showed that session, unflagged
 	mayEnd    map[string]bool      // somebody has asked that it ends
 	ended     map[string]time.Time // when that was acknowledged
@@ -51,6 +56,12 @@ type history struct {
 	last      map[string]*sight    // of each session
 	conflicts map[string]bool      // that were told
 	tally
+}
+
+// An ack is what the last reply of a session stood for.
+type ack struct {
+	holders []string // boots that had acknowledged it
+	seen    map[string]int
 }
 
 // A tally counts what trials did.
@@ -71,7 +82,8 @@ func (a *tally) String() string {
 
 func newHistory(t *testing.T) *history {
 	return &history{
-		t: t, alive: map[string]time.Time{}, mayEnd: map[string]bool{}, ended: map[string]time.Time{},
+		t: t, dead: map[string]bool{}, acks: map[string]*ack{}, orphans: map[string]time.Time{}, forgotten: map[string]bool{},
+		alive: map[string]time.Time{}, mayEnd: map[string]bool{}, ended: map[string]time.Time{},
 		corpses: map[string]string{}, tops: map[string]int{}, last: map[string]*sight{}, conflicts: map[string]bool{},
 	}
 }
@@ -101,13 +113,6 @@ func (h *history) fault(what string) {
 	h.note("-- %s", what)
 }
 
-// died notes that a member went that may have held something.
-func (h *history) died() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.deaths = append(h.deaths, time.Now())
-}
-
 // breaks notes that a connection between living members breaks, or is mended.
 func (h *history) breaks(n int) {
 	h.mu.Lock()
@@ -122,15 +127,100 @@ func (h *history) whole(since time.Time) bool {
 	return h.broken == 0 && (h.mended.IsZero() || since.Sub(h.mended) > settled)
 }
 
-// orphaned reports whether several members went within one re-replication time
-// and the last of them not before then (N1). h.mu must be held.
-func (h *history) orphaned(since time.Time) bool {
-	for i := 1; i < len(h.deaths); i++ {
-		if h.deaths[i].Sub(h.deaths[i-1]) <= replicated && !h.deaths[i].Before(since) {
+// acknowledged notes what a reply stands for. h.mu must be held.
+func (h *history) acknowledged(tr *trial, s *sight) {
+	a := h.acks[s.ID]
+	if a == nil || s.Lost {
+		a = &ack{seen: map[string]int{}}
+		h.acks[s.ID] = a
+	}
+	a.holders = s.holders
+	for key, n := range s.Seen { // replies may be seen in another order
+		a.seen[key] = max(a.seen[key], n)
+	}
+	if h.gone(a) && !tr.held(s.ID, a.seen) { // in this very moment
+		h.orphans[s.ID] = time.Now()
+	}
+}
+
+// gone reports whether all that acknowledged a have gone. h.mu must be held.
+func (h *history) gone(a *ack) bool {
+	return !slices.ContainsFunc(a.holders, func(boot string) bool { return !h.dead[boot] })
+}
+
+// died notes that a member has gone, and what is lost with it.
+func (h *history) died(tr *trial, boot string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dead[boot] = true
+	soon := time.Since(h.death) <= replicated
+	h.death = time.Now()
+	for id, a := range h.acks {
+		if soon && h.gone(a) && !tr.held(id, a.seen) {
+			h.note("-- %s is lost", hash(id))
+			h.orphans[id] = time.Now()
+		}
+	}
+	for id := range h.ended {
+		h.forgotten[id] = h.forgotten[id] || !tr.knows(id, func(r *owner.Record) bool { return r.Dead })
+	}
+}
+
+// knows reports whether a living process has a record of that session that
+// passes.
+func (tr *trial) knows(id string, pass func(*owner.Record) bool) bool {
+	for _, name := range tr.names {
+		p := tr.proc(name)
+		if p == nil {
+			continue
+		}
+		e := p.m.table.hold(id)
+		r := e.record()
+		p.m.table.drop(e)
+		if r.Held() && pass(&r) {
 			return true
 		}
 	}
 	return false
+}
+
+// held reports whether a living process has all of what was seen of that session.
+func (tr *trial) held(id string, seen map[string]int) bool {
+	values, _ := newCodec()
+	return tr.knows(id, func(r *owner.Record) bool {
+		for key, want := range seen {
+			n := 0
+			if raw, ok := r.Attrs.Get(key); ok && values.dec.Unmarshal(raw, &n) != nil || n < want {
+				return false
+			}
+		}
+		return !r.Dead
+	})
+}
+
+// holders are the boots that have acknowledged what a reply of p with that cookie
+// stands for. An epoch names them.
+func (tr *trial) holders(p *process, value string) (boots []string) {
+	v, err := tr.codec.Decode(value)
+	if err != nil {
+		return nil
+	}
+	e := p.m.table.hold(v.ID)
+	h := e.header()
+	p.m.table.drop(e)
+	if h.Epoch == epochOf(v.Epoch) {
+		boots = append(boots, h.Primary.String())
+		for _, c := range h.Copies {
+			boots = append(boots, c.String())
+		}
+		return boots
+	}
+	for _, name := range []string{v.Primary, v.Secondary} { // it has moved on
+		if p := tr.proc(name); p != nil {
+			boots = append(boots, p.self.ID())
+		}
+	}
+	return boots
 }
 
 // conflict is OnConflict of all members.
@@ -206,6 +296,9 @@ func (h *history) judge(w *window, path, at string, start time.Time, add int, va
 		return
 	}
 	top := s.ID + " " + w.name
+	if s.ID != "" && !strings.HasPrefix(path, "/end") {
+		h.acknowledged(w.tr, s)
+	}
 	if !s.Lost {
 		own = max(own, h.tops[top]) // a branch that was given up for lost may win in the end
 		if surplus := s.Seen[w.name] - own - add; surplus > w.maybe {
@@ -224,6 +317,13 @@ func (h *history) judge(w *window, path, at string, start time.Time, add int, va
 	}
 }
 
+// orphaned reports whether all that held what was acknowledged of a session have
+// gone since a reply showed it. h.mu must be held.
+func (h *history) orphaned(id string) bool {
+	at := h.orphans[id]
+	return !at.IsZero() && !at.Before(h.alive[id])
+}
+
 // flagged looks whether a reply may say that something is lost. h.mu must be
 // held.
 func (h *history) flagged(w *window, s *sight, said string) {
@@ -236,7 +336,7 @@ func (h *history) flagged(w *window, s *sight, said string) {
 	if less {
 		h.back++
 	}
-	if w.session != "" && h.whole(w.at) && !h.orphaned(h.alive[w.session]) && !h.mayEnd[w.session] {
+	if w.session != "" && h.whole(w.at) && !h.orphaned(w.session) && !h.mayEnd[w.session] {
 		h.wrong("%s, and nothing has happened that may lose it", said)
 	}
 }
@@ -262,12 +362,11 @@ func (tr *trial) audit(all []*window) {
 		}
 	}
 	tr.history.mu.Lock()
-	corpses := maps.Clone(tr.history.corpses)
-	excused := tr.history.deaths
+	corpses, forgotten := maps.Clone(tr.history.corpses), maps.Clone(tr.history.forgotten)
 	for _, w := range all {
 		id, s := w.session, tr.history.last[w.session]
 		for _, w := range all {
-			if top := tr.history.tops[id+" "+w.name]; s.Seen[w.name] < top && !tr.history.mayEnd[id] && len(excused) == 0 && !tr.history.conflicts[id] {
+			if top := tr.history.tops[id+" "+w.name]; s.Seen[w.name] < top && !tr.history.mayEnd[id] && tr.history.orphans[id].IsZero() && !tr.history.conflicts[id] {
 				tr.history.wrong("%s has lost %s from %d to %d, which was told to nobody", hash(id), w.name, top, s.Seen[w.name])
 			}
 		}
@@ -276,7 +375,7 @@ func (tr *trial) audit(all []*window) {
 	for id, value := range corpses {
 		for _, name := range tr.names {
 			b := &browser{t: tr.t, value: value}
-			if got := b.get(tr.nodes[name], "/look"); strings.Contains(got.body, id) && len(excused) == 0 {
+			if got := b.get(tr.nodes[name], "/look"); strings.Contains(got.body, id) && !forgotten[id] {
 				tr.history.mu.Lock()
 				tr.history.wrong("%s is served at %s though it was ended: %s", hash(id), name, got.body)
 				tr.history.mu.Unlock()
@@ -349,7 +448,7 @@ func (tr *trial) agree() {
 
 // look judges a reply of the audit: all is mended, so there is one.
 func (tr *trial) look(w *window, name string, got reply, value string, ok bool) {
-	var s sight
+	s := sight{holders: tr.holders(tr.proc(name), value)}
 	if err := json.Unmarshal([]byte(got.body), &s); !ok || err != nil {
 		tr.t.Errorf("%s at %s when all is mended: %d %q", w.name, name, got.code, got.body)
 		return

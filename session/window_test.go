@@ -14,20 +14,20 @@ const (
 	clientPatience = 3 * time.Second // as the proxy's reply_timeout
 )
 
-// serve is the application: each window counts with a key of its own, so
+// serve is the application of one process: each window counts with a key of its own, so
 // that all of them must be exact, and sees those of the others.
-func (h *history) serve(w http.ResponseWriter, r *http.Request) {
+func (h *history) serve(p *process, w http.ResponseWriter, r *http.Request) {
 	s := FromContext(r.Context())
 	out := sight{ID: s.ID(), Seen: map[string]int{}}
 	nap, err := time.ParseDuration(r.FormValue("nap"))
 	if err == nil {
-		time.Sleep(nap)
+		p.sleep(nap)
 	}
 	switch r.URL.Path {
 	case "/count":
 		key := NewKey[int](r.FormValue("key"))
 		n, _ := key.Get(s)
-		time.Sleep(nap)
+		p.sleep(nap)
 		if err := key.Set(s, n+1); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -57,6 +57,7 @@ type sight struct {
 	ID        string
 	New, Lost bool
 	Seen      map[string]int // the count of each window
+	holders   []string       // boots that have acknowledged it
 }
 
 // A window is a client with a cookie jar that does one thing after the other.
@@ -120,7 +121,7 @@ func (w *window) send(path string, add int) {
 			return
 		case got.header.Get(NotExecuted) != "":
 		default:
-			var s sight
+			s := sight{holders: tr.holders(p, value)}
 			if err := json.Unmarshal([]byte(got.body), &s); err != nil {
 				tr.t.Errorf("%s at %s: %v in %q", path, name, err, got.body)
 			}
