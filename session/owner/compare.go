@@ -154,6 +154,9 @@ func (s *step) unburied(x Member) {
 func (s *step) compare(from Member, msg *Message) {
 	m := s.m
 	r, h := &m.rec, &msg.Header
+	if h.Held() && !h.Dead && !r.Dead {
+		s.heed(msg.Expiry.Access)
+	}
 	switch {
 	case h.Dead && h.Above(&r.Header):
 		s.adopt(h, msg.Expiry, from)
@@ -192,6 +195,20 @@ func (s *step) compare(from Member, msg *Message) {
 		case !wins:
 			s.yieldTo(from, msg)
 		}
+	}
+}
+
+// heed notes that the session was used, in whatever branch (41). The copies are
+// told as they are of a request that changed nothing.
+func (s *step) heed(access int64) {
+	m := s.m
+	x := &m.rec.Expiry
+	if !m.rec.Held() || access <= x.Access {
+		return
+	}
+	x.Access = access
+	if s.primary() && m.full && x.Idle > 0 && access-m.access > x.Idle/10 {
+		s.push(nil, true)
 	}
 }
 

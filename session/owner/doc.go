@@ -160,4 +160,5 @@
 // was cut off or stood still finds sessions over that others use: without the
 // leases it asks its copies first (39), and such a tombstone is above only what it
 // descends from ([Header.Expired], 38). What meets another branch is forgotten.
+// Of two branches the winner takes the later access (41).
 package owner

@@ -71,6 +71,9 @@ func (s *step) replace(rec Record, attrs bool) {
 	if p := m.rec.Primary; m.rec.Held() && p != s.self && p != rec.Primary && !rec.Descends(m.rec.Epoch) && s.connected(p) {
 		tell = append(tell, p) // its copy is of another branch now
 	}
+	if m.rec.Held() && !m.rec.Dead { // it may have been used in the branch that was lost (41)
+		rec.Expiry.Access = max(rec.Expiry.Access, m.rec.Expiry.Access)
+	}
 	m.rec, m.reign = rec, Reign{}
 	m.copied = rec.Primary != s.self
 	m.acks, m.sent, m.full = nil, 0, false

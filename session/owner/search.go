@@ -373,7 +373,7 @@ func (s *step) granted(from Member, msg *Message) {
 		for k := range m.acks {
 			m.acks[k] = m.rec.Version
 		}
-		m.sent, m.full, m.access = m.rec.Version, true, m.rec.Expiry.Access
+		m.sent, m.full, m.access = m.rec.Version, true, msg.Expiry.Access
 		s.drop(o)
 	}
 	s.endSearch(o)

@@ -919,6 +919,21 @@ func TestVectors(t *testing.T) {
 			}
 		},
 	}, {
+		name: "41: the winner is used as long as either branch was", members: 3,
+		run: func(s *script) {
+			s.part("A B", "A C")
+			w1 := s.do(write, "B", s.c1)
+			s.served(w1, "B!C!2B", w1)
+			s.do(write, "A", s.c1) // which loses
+			s.nodes[0].m.rec.Expiry.Access = 900
+			s.join("A B", "A C")
+			for _, name := range []string{"B", "C"} {
+				if r := s.holds(name); r.Expiry.Access != 900 {
+					s.t.Errorf("%s takes the session to have been used at %d, want 900", name, r.Expiry.Access)
+				}
+			}
+		},
+	}, {
 		name: "39: who stood still asks before it ends a session that seems over", members: 3,
 		run: func(s *script) {
 			s.hold("B", "A")
