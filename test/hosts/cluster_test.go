@@ -3,6 +3,7 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +59,7 @@ type setting struct {
 	nodes  []string
 	args   []string // of every node
 	slow   []lan    // of every node
+	kind   string   // type of every member there; http if empty
 	member []string // of every member in workers.properties, "name=value"
 	lb     []string // of the balancer there
 	gossip bool     // of the proxies
@@ -164,7 +166,7 @@ func (c *cluster) workers(s setting) string {
 	c.t.Helper()
 	var b strings.Builder
 	for _, name := range s.nodes {
-		fmt.Fprintf(&b, "worker.%s.type=http\nworker.%[1]s.host=%[2]s\nworker.%[1]s.port=%[3]s\n", name, c.nodes[name].addr(service), port)
+		fmt.Fprintf(&b, "worker.%s.type=%s\nworker.%[1]s.host=%[3]s\nworker.%[1]s.port=%[4]s\n", name, cmp.Or(s.kind, "http"), c.nodes[name].addr(service), port)
 		for _, line := range s.member {
 			fmt.Fprintf(&b, "worker.%s.%s\n", name, line)
 		}
