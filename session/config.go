@@ -261,8 +261,8 @@ type Config struct {
 
 	// OnConflict is called, after the heal of a partition, for each session of
 	// which this member knows that changes accepted on the other side of it
-	// were lost (G4), and for each request whose changes came too late. It must
-	// not block. If nil, they are only logged and counted.
+	// were lost (G4), and for each request whose changes came too late;
+	// [Key.Lost] gives the values. It must not block. If nil, they are only logged and counted.
 	OnConflict func(Conflict)
 
 	// RestoreRate and RestoreBytes bound what is done in the background for
@@ -290,6 +290,9 @@ type Conflict struct {
 	// others have changed some of the same attributes since its handler saw
 	// them. Its client got an error.
 	Late bool
+
+	lost  owner.Attrs // nil if too much of it was waiting for OnConflict
+	codec codec
 }
 
 func (c Config) withDefaults() (Config, error) {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/understudy-lb/understudy/session/owner"
@@ -180,7 +181,7 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 		if a.Conflict.Exact && len(a.Conflict.Lost) == 0 {
 			return // the other side has come to the same
 		}
-		c := conflictOf(e.id, a.Conflict)
+		c := m.conflictOf(e.id, a.Conflict)
 		if c.Late {
 			m.stats.late.Add(1)
 			m.log.Warn().Str("session", HashID(e.id)).Strs("keys", c.Keys).Msg("changes came too late")
@@ -278,12 +279,14 @@ func (m *Manager) changed(e *entry) {
 }
 
 // conflictOf is what the application hears of a conflict.
-func conflictOf(id string, c *owner.Conflict) Conflict {
-	out := Conflict{ID: id, Exact: c.Exact, Late: c.Late}
+func (m *Manager) conflictOf(id string, c *owner.Conflict) Conflict {
+	out := Conflict{ID: id, Exact: c.Exact, Late: c.Late, codec: m.codec}
 	for _, a := range c.Lost {
 		out.Keys = append(out.Keys, a.Key)
 	}
 	slices.Sort(out.Keys)
+	out.lost = slices.Clone(c.Lost)
+	slices.SortStableFunc(out.lost, func(x, y owner.Attr) int { return strings.Compare(x.Key, y.Key) })
 	return out
 }
 

@@ -56,8 +56,13 @@ type Event struct {
 	Version uint64 // of the session then; see [Session.Version]
 }
 
-// maxEvents bounds the events that wait for OnEvent.
-const maxEvents = 1 << 16
+const (
+	// maxEvents bounds the events that wait for OnEvent or OnConflict.
+	maxEvents = 1 << 16
+
+	// maxLost bounds the bytes of lost values that wait for OnConflict.
+	maxLost = 64 << 20
+)
 
 // events is what OnEvent and OnConflict were not told of yet. One goroutine tells
 // them, in order, with no lock held.
@@ -69,6 +74,7 @@ type events struct {
 	mu      sync.Mutex // guards what follows; a leaf
 	queue   []notice
 	dropped uint64
+	lost    int // bytes of the values in queue
 }
 
 // A notice is one of the two.
@@ -100,6 +106,13 @@ func (q *events) add(n notice) {
 	if len(q.queue) >= maxEvents {
 		q.dropped++ // a listener that does not keep up must not stop requests, nor fill the memory
 	} else {
+		if c := n.conflict; c != nil {
+			if size := c.size(); q.lost+size > maxLost {
+				c.lost = nil // its keys are told all the same
+			} else {
+				q.lost += size
+			}
+		}
 		q.queue = append(q.queue, n)
 	}
 	q.mu.Unlock()
@@ -119,7 +132,7 @@ func (q *events) run(done <-chan struct{}) {
 			going = false
 		}
 		q.mu.Lock()
-		batch, q.queue = q.queue, batch[:0]
+		batch, q.queue, q.lost = q.queue, batch[:0], 0
 		q.mu.Unlock()
 		for _, n := range batch {
 			if n.conflict != nil {
@@ -130,6 +143,14 @@ func (q *events) run(done <-chan struct{}) {
 		}
 		clear(batch)
 	}
+}
+
+// size is how many bytes the values of c have.
+func (c *Conflict) size() (n int) {
+	for _, a := range c.lost {
+		n += len(a.Value)
+	}
+	return n
 }
 
 // overflown returns how many were dropped.

@@ -275,6 +275,10 @@ func TestSplit(t *testing.T) { // G4
 		mu.Unlock()
 		if n != 1 {
 			t.Errorf("%d conflicts were told, want 1: %+v", n, conflicts)
+		} else if v, ok := counterKey.Lost(conflicts[0]); v != 2 || !ok {
+			t.Errorf("lost is %d, %v, want the 2 of a", v, ok)
+		} else if _, ok := NewKey[string]("other").Lost(conflicts[0]); ok {
+			t.Error("a key that nobody has set is said to be lost")
 		}
 		// One side goes on unflagged, the other is told.
 		a, b := left.get(f.nodes["a"], "/peek"), right.get(f.nodes["b"], "/peek")

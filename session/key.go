@@ -91,6 +91,21 @@ func (k Key[T]) Pop(s *Session) (T, bool) {
 	return v, ok
 }
 
+// Lost returns the value of the attribute that c says was lost, and whether there
+// is one that is a T: so that it can be merged into what won, or kept elsewhere. There
+// is none if the key is not among [Conflict.Keys], or if so much was lost at once
+// that the values did not fit into memory (64 MiB wait for [Config.OnConflict]).
+//
+//nolint:ireturn // T is what the caller asked for
+func (k Key[T]) Lost(c Conflict) (v T, ok bool) {
+	raw, ok := c.lost.Get(k.name)
+	if !ok || c.codec.dec.Unmarshal(raw, &v) != nil {
+		var zero T
+		return zero, false
+	}
+	return v, true
+}
+
 // Remove removes the attribute. It creates no session.
 func (k Key[T]) Remove(s *Session) { s.Remove(k.name) }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/understudy-lb/understudy/session/owner"
 )
 
 var noticeKey = NewKey[string]("notice")
@@ -329,6 +331,28 @@ func TestEventsAreBounded(t *testing.T) {
 	close(block)
 	close(done)
 	wg.Wait()
+}
+
+// What was lost at a heal waits for OnConflict with its values only up to a bound.
+func TestLostValuesAreBounded(t *testing.T) {
+	value := make([]byte, maxLost/4)
+	with, without := 0, 0
+	q := newEvents(nil, func(c Conflict) {
+		if len(c.lost) > 0 {
+			with++
+		} else {
+			without++
+		}
+	})
+	for range 6 {
+		q.conflict(Conflict{lost: owner.Attrs{{Key: "x", Value: value}}})
+	}
+	done := make(chan struct{})
+	close(done)
+	q.run(done)
+	if with != 4 || without != 2 || q.lost != 0 {
+		t.Errorf("%d with their values, %d without, %d bytes wait; want 4, 2 and 0", with, without, q.lost)
+	}
 }
 
 // The member that renewed the id has handed its sessions over and is gone before
