@@ -21,14 +21,28 @@ type contestant struct {
 	wire  []int    // ports whose traffic is that of replication
 }
 
-// Names of the contestants, in the order of the report. Ours is the first.
+// Names of the contestants, in the order of the report. Ours, with what it does
+// unless told otherwise, is the first.
 const ours = "understudy"
 
 func names() []string {
 	return []string{
-		ours, "tomcat-backup-sync", "tomcat-backup-async", "tomcat-delta-sync", "tomcat-delta-async",
+		ours, ours + "-no-ack", ours + "-pooled", ours + "-asynchronous", ours + "-fastasyncqueue", "tomcat-backup-sync", "tomcat-backup-async", "tomcat-delta-sync", "tomcat-delta-async",
 		"tomcat-alone", "scs-redis", "scs-memory",
 	}
+}
+
+// understudy returns how the contestant name replicates, as flags of its nodes.
+func understudy(name string) (flags []string, ok bool) {
+	mode, ok := strings.CutPrefix(name, ours)
+	switch mode = strings.TrimPrefix(mode, "-"); mode {
+	case "":
+	case "no-ack":
+		flags = []string{"-ack=false"}
+	default:
+		flags = []string{"-mode", mode}
+	}
+	return flags, ok
 }
 
 // tomcat returns how Tomcat keeps sessions as the contestant name.
@@ -96,8 +110,13 @@ func (s *bill) nodes(ctx context.Context, c *contestant, n int) error {
 	seed := ""
 	for i := range n {
 		c.addrs = append(c.addrs, s.Addr())
-		args := []string{"-name", fmt.Sprintf("n%d", i), "-listen", c.addrs[i], "-store", c.name, "-redis", c.redis}
-		if c.name == ours {
+		store := c.name
+		flags, us := understudy(c.name)
+		if us {
+			store = ours
+		}
+		args := append([]string{"-name", fmt.Sprintf("n%d", i), "-listen", c.addrs[i], "-store", store, "-redis", c.redis}, flags...)
+		if us {
 			gossip, replication := s.Addr(), s.Port()
 			c.wire = append(c.wire, replication)
 			args = append(args, "-gossip", gossip, "-replication", fmt.Sprintf("127.0.0.1:%d", replication), "-join", seed)

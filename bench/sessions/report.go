@@ -118,7 +118,7 @@ func (r *report) table(b *strings.Builder, n int, l load) {
 // chart shows requests per CPU-second of the first load, a bar per contestant
 // and number of nodes.
 func (r *report) chart() string {
-	const width, bar, gap, left = 760, 16, 14, 190
+	const width, bar, gap, left = 760, 16, 14, 230
 	l := loads()[0]
 	best := 1.0
 	for _, c := range r.cells {

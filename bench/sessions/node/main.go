@@ -36,6 +36,8 @@ import (
 type options struct {
 	name, listen, store, redis string
 	gossip, replication, join  string
+	mode                       string
+	ack                        bool
 }
 
 // A store is what differs: how a request finds its session, and how it changes
@@ -57,6 +59,8 @@ func main() {
 	flag.StringVar(&o.gossip, "gossip", "127.0.0.1:0", "gossip address")
 	flag.StringVar(&o.replication, "replication", "127.0.0.1:0", "replication address")
 	flag.StringVar(&o.join, "join", "", "gossip addresses of others, separated by commas")
+	flag.StringVar(&o.mode, "mode", "synchronous", "replication mode")
+	flag.BoolVar(&o.ack, "ack", true, "replies wait for the answers of copies")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -148,6 +152,10 @@ func understudy(ctx context.Context, o options) (store, error) {
 	if err != nil {
 		return store{}, err
 	}
+	mode, err := session.ParseMode(o.mode)
+	if err != nil {
+		return store{}, err
+	}
 	ln, err := net.Listen("tcp", o.replication)
 	if err != nil {
 		return store{}, err
@@ -171,7 +179,7 @@ func understudy(ctx context.Context, o options) (store, error) {
 	case <-ctx.Done():
 		return store{}, ctx.Err()
 	}
-	m, err := session.New(session.Config{Cluster: members, Codec: codec, Listener: ln}) //nolint:contextcheck // likewise
+	m, err := session.New(session.Config{Cluster: members, Codec: codec, Listener: ln, Mode: mode, NoAck: !o.ack}) //nolint:contextcheck // likewise
 	if err != nil {
 		return store{}, err
 	}
