@@ -37,7 +37,7 @@ type mapping struct {
 func (x *exchange) route() failure {
 	m := x.table.everything
 	if m == nil {
-		match, ok := x.table.uris.Match(x.req.Path, &x.normal)
+		match, ok := x.table.uris.For(x.req.Host).Match(x.req.Path, &x.normal)
 		if !ok {
 			return x.unmapped(match.Outcome)
 		}

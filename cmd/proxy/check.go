@@ -8,6 +8,7 @@ import (
 
 	"github.com/understudy-lb/understudy/proxy"
 	"github.com/understudy-lb/understudy/proxy/properties"
+	"github.com/understudy-lb/understudy/proxy/urimap"
 	"github.com/understudy-lb/understudy/proxy/worker"
 )
 
@@ -27,17 +28,13 @@ func readWorkers(path string, getenv func(string) (string, bool)) (*worker.File,
 // warnings.
 func (c *checkConfig) run(e env) error {
 	r := report{out: e.stdout}
-	file, err := readWorkers(c.Workers, variables(e.getenv))
-	if err != nil && !isSyntax(err) {
-		return err
+	read := c.files
+	if c.HTTPD != "" {
+		read = c.translated
 	}
-	r.problems(file.Problems)
-	rules, err := c.read(file, variables(e.getenv))
-	if err != nil && !isSyntax(err) {
+	file, rules, err := read(&r, e)
+	if err != nil {
 		return err
-	}
-	if rules != nil {
-		r.problems(rules.Problems)
 	}
 	if !r.failed {
 		// What is wrong between the files, or beyond their grammar.
@@ -68,6 +65,23 @@ func (c *checkConfig) run(e env) error {
 		return errFailed
 	}
 	return nil
+}
+
+// files reads the files that are set.
+func (c *checkConfig) files(r *report, e env) (*worker.File, *urimap.Map, error) {
+	file, err := readWorkers(c.Workers, variables(e.getenv))
+	if err != nil && !isSyntax(err) {
+		return nil, nil, err
+	}
+	r.problems(file.Problems)
+	rules, err := c.read(file, variables(e.getenv))
+	if err != nil && !isSyntax(err) {
+		return nil, nil, err
+	}
+	if rules != nil {
+		r.problems(rules.Problems)
+	}
+	return file, rules, nil
 }
 
 // isSyntax reports whether err is that of a file that was read and is wrong.

@@ -68,6 +68,7 @@ type serveConfig struct {
 // checkConfig is what an operator sets for check.
 type checkConfig struct {
 	Workers string `default:"workers.properties" placeholder:"FILE" help:"The workers file."`
+	HTTPD   string `name:"httpd" placeholder:"FILE" help:"Configuration of an Apache httpd with mod_jk, such as /etc/apache2/apache2.conf: print the workers file and the rules that are equal to it, and what cannot be translated, and check these."`
 	rulesConfig
 	Strict bool `help:"Fail on warnings too."`
 	keyConfig

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -12,18 +11,16 @@ import (
 
 // rulesConfig is what an operator sets of the rules that choose a worker.
 type rulesConfig struct {
-	URIMap         string `name:"urimap" placeholder:"FILE" help:"uriworkermap.properties, as mod_jk reads it. Without it, and without a mount in the workers file, all paths go to the only lb worker."`
-	EncodedSlashes bool   `help:"Map paths with %2F, if it makes no difference whether that is a slash; otherwise they are answered 404 (httpd's AllowEncodedSlashes)."`
-	RejectUnsafe   bool   `help:"Map no path that has a % or a \\ when it is decoded (mod_jk's RejectUnsafeURI)."`
+	URIMap         string   `name:"urimap" placeholder:"FILE" help:"uriworkermap.properties, as mod_jk reads it. Without it, and without a mount in the workers file, all paths go to the only lb worker."`
+	MapHosts       []string `placeholder:"HOST" help:"Hosts that have rules of their own: those that begin with /HOST/. Requests to other hosts go by the other rules."`
+	EncodedSlashes bool     `help:"Map paths with %2F, if it makes no difference whether that is a slash; otherwise they are answered 404 (httpd's AllowEncodedSlashes)."`
+	RejectUnsafe   bool     `help:"Map no path that has a % or a \\ when it is decoded (mod_jk's RejectUnsafeURI)."`
 }
 
 // read parses the rules that cfg and the workers file amount to. The map is nil if
 // there are none at all; if there are wrong ones it has the problems.
 func (cfg rulesConfig) read(file *worker.File, getenv func(string) (string, bool)) (*urimap.Map, error) {
-	known := urimap.Config{
-		Getenv: getenv, Workers: ruleWorkers(file), Mounts: ruleMounts(file),
-		EncodedSlashes: cfg.EncodedSlashes, RejectUnsafe: cfg.RejectUnsafe,
-	}
+	known := cfg.known(file, getenv)
 	if cfg.URIMap == "" {
 		if len(known.Mounts) == 0 {
 			return nil, nil //nolint:nilnil // no rules is a choice, not a failure
@@ -35,7 +32,15 @@ func (cfg rulesConfig) read(file *worker.File, getenv func(string) (string, bool
 		return nil, fmt.Errorf("--urimap: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // only read
-	return urimap.Parse(cfg.URIMap, io.Reader(f), known)
+	return urimap.Parse(cfg.URIMap, f, known)
+}
+
+// known is what is known to rules of a workers file, and set for them.
+func (cfg rulesConfig) known(file *worker.File, getenv func(string) (string, bool)) urimap.Config {
+	return urimap.Config{
+		Getenv: getenv, Workers: ruleWorkers(file), Mounts: ruleMounts(file), Hosts: cfg.MapHosts,
+		EncodedSlashes: cfg.EncodedSlashes, RejectUnsafe: cfg.RejectUnsafe,
+	}
 }
 
 // ruleWorkers are the workers that a rule may name.

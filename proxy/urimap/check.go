@@ -15,16 +15,16 @@ func (p *parser) check() {
 		}
 	}
 	type kind struct {
-		pattern string
-		worker  string // of an exclusion
-		exclude bool
+		host, pattern string
+		worker        string // of an exclusion
+		exclude       bool
 	}
 	firsts := map[kind]*Rule{}
 	kindOf := func(r *Rule) kind {
 		if r.Exclude {
-			return kind{r.Pattern, r.Worker, true}
+			return kind{r.Host, r.Pattern, r.Worker, true}
 		}
-		return kind{pattern: r.Pattern}
+		return kind{host: r.Host, pattern: r.Pattern}
 	}
 	for _, r := range p.m.Rules {
 		if r.Disabled {

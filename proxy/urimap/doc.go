@@ -33,6 +33,14 @@
 // that matches counts. If an exclusion for its worker or for "*" matches too, the
 // request is not mapped; no other rule gets it (5.4).
 //
+// # Hosts
+//
+// mod_jk has a table of rules for each virtual host of httpd. Here the names of hosts
+// that have rules of their own are a setting (Config.Hosts): those rules begin with
+// the name, /www.example.org/app/* (as rules of mod_jk for IIS do). A request to such
+// a host goes by its rules alone, any other request by all other rules alone. To a
+// real mod_jk these lines are rules for paths that nobody asks for.
+//
 // # Paths
 //
 // A path is compared in its normal form (mod_jk.md 5.5): escapes are decoded, once;
@@ -74,5 +82,6 @@
 //	pattern *.jsp        is /*.jsp, with a warning; mod_jk refuses the rule
 //	line worker.x.y=z    is always an error; mod_jk refuses all rules if it does not know the directive
 //	session_path=;sid    keeps its ';'
+//	rules by host name   ours, see above
 //	%3B, %2F, backslash  see above
 package urimap

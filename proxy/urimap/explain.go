@@ -40,6 +40,7 @@ type Step struct {
 // Explain returns what [Map.Match] says of a path, and why. It also takes a whole
 // URI, of which it looks at the path.
 func (m *Map) Explain(uri string) Explanation {
+	m = m.For([]byte(hostOf(uri)))
 	e := Explanation{Path: pathOf(uri)}
 	path := []byte(e.Path)
 	e.Match, _ = m.Match(path, nil)
@@ -72,6 +73,15 @@ func pathOf(uri string) string {
 	return "/"
 }
 
+// hostOf returns the host of a URI, with its port, or "".
+func hostOf(uri string) string {
+	scheme, rest, ok := strings.Cut(uri, "://")
+	if !ok || strings.ContainsAny(scheme, "/?#") {
+		return ""
+	}
+	return rest[:strings.IndexAny(rest+"/", "/?#")]
+}
+
 // explain explains one reading.
 func (m *Map) explain(path []byte, r reading) Reading {
 	normal, ok := normalForm(nil, path, r)
@@ -88,7 +98,7 @@ func (m *Map) explain(path []byte, r reading) Reading {
 // look goes through all rules, one after the other.
 func (r *Reading) look(m *Map, path []byte) {
 	var first *Rule
-	for _, rule := range m.Rules {
+	for _, rule := range m.own {
 		if rule.Exclude {
 			continue
 		}
@@ -120,7 +130,7 @@ func (r *Reading) look(m *Map, path []byte) {
 
 // exclude goes through all exclusions.
 func (r *Reading) exclude(m *Map, path []byte, first *Rule) {
-	for _, rule := range m.Rules {
+	for _, rule := range m.own {
 		if !rule.Exclude {
 			continue
 		}

@@ -24,6 +24,7 @@ func Parse(name string, r io.Reader, cfg Config) (*Map, error) {
 	p.read(r)
 	p.build()
 	p.mount()
+	p.hosts()
 	p.sort()
 	p.check()
 	p.index()
@@ -162,16 +163,56 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
+// hosts finds out which rules are for which hosts.
+func (p *parser) hosts() {
+	p.m.hosts = map[string]*Map{}
+	for _, name := range p.cfg.Hosts {
+		name = strings.TrimSuffix(strings.ToLower(name), ".")
+		if name == "" || len(name) > maxHost || strings.ContainsAny(name, "/*?|=#; ") {
+			p.fail(0, "%s is not the name of a host", properties.Quote(name))
+			continue
+		}
+		p.m.hosts[name] = &Map{Name: p.m.Name, encodedSlashes: p.m.encodedSlashes, rejectUnsafe: p.m.rejectUnsafe}
+		n := 0
+		for _, r := range p.m.Rules {
+			rest, ok := strings.CutPrefix(r.Pattern, "/"+name)
+			if ok && strings.HasPrefix(rest, "/") {
+				r.Host, r.Pattern, r.glob = name, rest, newGlob(rest)
+				n++
+			}
+		}
+		if n == 0 {
+			p.warn(0, "no rule begins with /%s/, so requests to this host are not mapped", properties.Show(name))
+		}
+	}
+}
+
 // index prepares the map for [Map.Match].
 func (p *parser) index() {
-	excluded := map[string]*index{}
 	for _, r := range p.m.Rules {
+		of := p.m
+		if r.Host != "" {
+			of = p.m.hosts[r.Host]
+		}
+		of.own = append(of.own, r)
+	}
+	p.m.index()
+	for _, of := range p.m.hosts {
+		of.Rules = of.own
+		of.index()
+	}
+}
+
+// index fills the indexes of one map.
+func (m *Map) index() {
+	excluded := map[string]*index{}
+	for _, r := range m.own {
 		switch {
 		case r.Disabled:
 		case !r.Exclude:
-			p.m.mapping.add(r)
+			m.mapping.add(r)
 		case r.Worker == everyWorker:
-			p.m.always.add(r)
+			m.always.add(r)
 		default:
 			if excluded[r.Worker] == nil {
 				excluded[r.Worker] = &index{}
@@ -179,7 +220,7 @@ func (p *parser) index() {
 			excluded[r.Worker].add(r)
 		}
 	}
-	for _, r := range p.m.Rules {
+	for _, r := range m.own {
 		r.excluded = excluded[r.Worker]
 	}
 }

@@ -16,6 +16,9 @@ func (r *Rule) String() string {
 	if r.Exclude {
 		prefix += "!"
 	}
+	if r.Host != "" {
+		prefix += "/" + r.Host
+	}
 	return prefix + r.Pattern + "=" + r.Worker + r.Extensions.String()
 }
 

@@ -1,6 +1,10 @@
 package urimap
 
-import "github.com/understudy-lb/understudy/proxy/properties"
+import (
+	"bytes"
+
+	"github.com/understudy-lb/understudy/proxy/properties"
+)
 
 // Config says how [Parse] reads a uriworkermap.properties. Its zero value is
 // usable.
@@ -15,6 +19,11 @@ type Config struct {
 	// Mounts are the mount directives of workers.properties. Their rules come
 	// behind those of the file that are equal in rank.
 	Mounts []Mount
+
+	// Hosts are names of hosts that have rules of their own: those whose pattern
+	// begins with '/' and the name. They count for requests to this host, and no
+	// others do.
+	Hosts []string
 
 	// EncodedSlashes accepts %2F in a path (httpd's AllowEncodedSlashes). It is
 	// then both, a slash and not a slash: the path is mapped only if that makes
@@ -65,6 +74,10 @@ type Rule struct {
 	Line   int // from 1
 	Source Source
 	Text   string // the pattern as the file has it: "-!/app|/*"
+
+	// Host is the host whose requests the rule is for, one of Config.Hosts; empty:
+	// all that are not among these.
+	Host string
 
 	// Pattern is what a normalised path is compared with: it begins with '/',
 	// '*' is any sequence of bytes, '?' is any one byte.
@@ -127,6 +140,38 @@ type Map struct {
 
 	mapping index // the rules that map
 	always  index // the exclusions for all workers
+
+	own   []*Rule         // those of Rules that are for the host of this map
+	hosts map[string]*Map // maps of Config.Hosts; nil in one of these
+}
+
+// maxHost is the length of the longest name of a host, in bytes.
+const maxHost = 253
+
+// For returns the map for requests to host, which may have a port. It does not
+// allocate.
+func (m *Map) For(host []byte) *Map {
+	if len(m.hosts) == 0 {
+		return m
+	}
+	if i := bytes.LastIndexByte(host, ':'); i >= 0 && bytes.IndexByte(host[i:], ']') < 0 {
+		host = host[:i]
+	}
+	host = bytes.TrimSuffix(host, []byte("."))
+	var lower [maxHost]byte
+	if len(host) > maxHost {
+		return m
+	}
+	for i, c := range host {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower[i] = c
+	}
+	if of := m.hosts[string(lower[:len(host)])]; of != nil {
+		return of
+	}
+	return m
 }
 
 // maxPath is the length of the longest path that is mapped, in bytes

@@ -305,6 +305,57 @@ func TestMounts(t *testing.T) {
 	)
 }
 
+// TestHosts: a host that has rules of its own goes by these alone, and no other host
+// gets to them by a path that looks like it.
+func TestHosts(t *testing.T) {
+	m := parse(t, `/*=front
+!/www.test/static/*=*
+/www.test/*.jsp=a
+/www.test/app|/*=b
+!/www.test/app/x=b
+!/app/y=*
+/api.test/*=c
+/other.test/*=d
+`, Config{Hosts: []string{"WWW.test", "api.test", "none.test"}})
+	tests := []struct{ host, path, want string }{
+		{"www.test", "/x.jsp", "a"},
+		{"www.test", "/static/x.jsp", local},
+		{"www.test", "/", local},
+		{"www.test", "/app/", "b"},
+		{"www.test", "/app/x", local},
+		{"www.test", "/app/y", "b"},
+		{"www.test", "/other/../x.jsp;a=b", "a"},
+		{"WWW.TEST.:8080", "/x.jsp", "a"},
+		{"api.test", "/x.jsp", "c"},
+		{"api.test", "/www.test/x.jsp", "c"},
+		{"none.test", "/", local},
+		{"other.test", "/x", "front"},
+		{"", "/www.test/x.jsp", "front"},
+		{"[::1]:80", "/other.test/x", "d"},
+		{strings.Repeat("x", 300), "/", "front"},
+	}
+	for _, tt := range tests {
+		host := []byte(tt.host)
+		if got := result(m.For(host), tt.path); got != tt.want {
+			t.Errorf("to %q, Match(%q) = %s, want %s\n%s", tt.host, tt.path, got, tt.want, m.Explain("http://"+tt.host+tt.path))
+		}
+		if n := testing.AllocsPerRun(100, func() { m.For(host) }); n != 0 {
+			t.Errorf("For(%q) makes %v allocations, want 0", tt.host, n)
+		}
+		if e := m.Explain("http://" + tt.host + tt.path); e.Match.Worker != tt.want && tt.want != local {
+			t.Errorf("Explain of %q at %q is for %s, want %s", tt.path, tt.host, e.Match.Worker, tt.want)
+		}
+	}
+	wantProblems(t, m, "uriworkermap.properties: no rule begins with /none.test/, so requests to this host are not mapped")
+	if !strings.Contains(m.String(), ": !/www.test/app/x=b\n") {
+		t.Errorf("the table does not show the host:\n%s", m)
+	}
+	_, err := Parse("u", strings.NewReader("/*=w\n"), Config{Hosts: []string{"a/b"}})
+	if err == nil {
+		t.Error("a host with a slash in its name is accepted")
+	}
+}
+
 // TestNormalise has the steps of mod_jk.md 5.5.
 func TestNormalise(t *testing.T) {
 	tests := []struct {
