@@ -89,7 +89,7 @@ func walk(t *testing.T, seed uint64, trace bool) *world {
 	if seed%4 == 3 {
 		n, want = 3+rng.IntN(3), uint8(2+rng.IntN(2)) // several secondaries
 	}
-	w := newWorld(t, n, want)
+	w := newWorldOf(t, n, want, seed%7 == 5)
 	w.tracing, w.auto = trace, false
 	w.keep = func(n int) int {
 		switch rng.IntN(3) {

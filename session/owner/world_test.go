@@ -815,7 +815,7 @@ func (w *world) reply(c *client, res *Result) {
 	if c.snapshot&^data != 0 && !res.Flagged {
 		w.bad("the handler saw %b, the reply stands for %b", c.snapshot, data)
 	}
-	if res.Flagged && !w.fault && !w.gone {
+	if res.Flagged && !w.fault && !w.gone && (!w.loose || w.died == 0) { // (36) flags whoever may have lost something
 		w.bad("a conflict without any partition")
 	}
 	if c.seen&^data != 0 && !res.Flagged {
