@@ -79,9 +79,9 @@ type member struct {
 	gossiped atomic.Bool   // gossip names it now
 	boot     atomic.Uint64 // the ID of the boot that gossip named last; zero if it never did
 	failed   atomic.Bool   // the last that was logged of it is that it failed
-	probing  atomic.Bool   // a task of the proxy looks after it
-	rose     time.Time     // of that task: when the member was last back
-	patience time.Duration // of that task: the pause before the first probe
+	probing  atomic.Bool   // the proxy looks after it
+	rose     time.Time     // of who probes: when the member was last back
+	patience time.Duration // of who probes: the pause before the first one
 	doubted  atomic.Bool   // a task finds out why it refuses connections
 	differs  atomic.Bool   // it was logged that file and gossip have different addresses
 
@@ -193,6 +193,8 @@ func (b *builder) buildLB(from *worker.LB) error {
 		MaxReplyTimeouts:    from.MaxReplyTimeouts,
 		Maintain:            b.t.file.Maintain,
 		SlowStart:           b.slowStart,
+		DrainDeadline:       b.deadline,
+		DrainIdle:           b.drainIdle,
 		FastFail:            b.fastFail,
 		Compat:              b.compat,
 	}

@@ -53,6 +53,7 @@ func (p *Proxy) Apply(ch status.Change) error {
 		if err := c.apply(p); err != nil {
 			return err
 		}
+		p.watchDrains()
 		for _, s := range ch.Set {
 			log.Info().Str("setting", s.Name).Str("value", s.Value).Msg("setting changed")
 		}

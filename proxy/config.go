@@ -77,6 +77,14 @@ type Config struct {
 	// of requests without a session. If zero, it gets it at once.
 	SlowStart time.Duration
 
+	// DrainDeadline is how long a disabled member serves its sessions; then it is
+	// stopped. If zero, there is no end, as in mod_jk.
+	DrainDeadline time.Duration
+
+	// DrainIdle is how long after its last request a session counts as one that a
+	// disabled member still has. If zero, it is 30 minutes.
+	DrainIdle time.Duration
+
 	// FastFail answers 503 at once when all members of an lb are in error and each has
 	// a request that tries it. Otherwise every request tries them.
 	FastFail bool

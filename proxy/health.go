@@ -19,30 +19,30 @@ func (p *Proxy) look(m *member) {
 	if !p.looksAfter(m) || !m.probing.CompareAndSwap(false, true) {
 		return
 	}
-	if !p.task(func() { p.nurse(m) }) {
-		m.probing.Store(false)
+	// One that answers probes, but not requests, must not fail a request each time
+	// that it is believed: it is believed less and less often.
+	if time.Since(m.rose) > m.patience+relapse {
+		m.patience = p.probeEvery()
+	} else {
+		m.patience = min(2*m.patience, relapse)
 	}
+	p.after(m.patience, func() { p.visit(m) })
 }
 
 func (p *Proxy) looksAfter(m *member) bool { return p.health > 0 || m.gossiped.Load() }
 
-// nurse is the task of look.
-func (p *Proxy) nurse(m *member) {
-	every := cmp.Or(p.health, probeEvery)
-	// One that answers probes, but not requests, must not fail a request each time
-	// that it is believed: it is believed less and less often.
-	if time.Since(m.rose) > m.patience+relapse {
-		m.patience = every
-	} else {
-		m.patience = min(2*m.patience, relapse)
-	}
-	for wait := m.patience; p.pause(wait) && p.looksAfter(m) && p.inError(m); wait = every {
-		if m.endpoint().Probe(p.ctx) != nil {
+func (p *Proxy) probeEvery() time.Duration { return cmp.Or(p.health, probeEvery) }
+
+// visit is one round of look.
+func (p *Proxy) visit(m *member) {
+	if p.looksAfter(m) && p.inError(m) {
+		dead := m.endpoint().Probe(p.ctx) != nil
+		if dead {
 			p.ail(m)
-			continue
 		}
-		if p.heal(m) {
-			break
+		if dead || !p.heal(m) {
+			p.after(p.probeEvery(), func() { p.visit(m) })
+			return
 		}
 	}
 	m.rose = time.Now()
@@ -51,6 +51,10 @@ func (p *Proxy) nurse(m *member) {
 		p.look(m) // it has failed again before anybody else could look
 	}
 }
+
+// after has f run as a task in a while, unless the proxy is closed. Nothing waits
+// meanwhile: a member may be dead for days.
+func (p *Proxy) after(wait time.Duration, f func()) { time.AfterFunc(wait, func() { p.task(f) }) }
 
 // relapse is how soon after it came back a member that fails has not been well.
 const relapse = time.Minute

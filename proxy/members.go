@@ -165,6 +165,7 @@ func (p *Proxy) SetDraining(route string, drain bool) bool {
 	}
 	if known {
 		p.log.Info().Str("member", route).Stringer("activation", a).Msg("activation changed")
+		p.watchDrains()
 	}
 	return known
 }

@@ -31,6 +31,9 @@ type Proxy struct {
 	resendWait  time.Duration
 	health      time.Duration // zero: members that gossip does not name are not probed
 	slowStart   time.Duration
+	deadline    time.Duration // of drains
+	drainIdle   time.Duration
+	draining    atomic.Bool // members that drain are watched
 	fastFail    bool
 	compat      bool
 	maxBody     int64
@@ -95,6 +98,7 @@ func New(cfg Config) (*Proxy, error) {
 		started: time.Now(),
 	}
 	p.health, p.slowStart, p.fastFail, p.compat = cfg.HealthInterval, cfg.SlowStart, cfg.FastFail, cfg.Compat
+	p.deadline, p.drainIdle = cfg.DrainDeadline, cfg.DrainIdle
 	if p.compat {
 		p.health = 0
 	}
@@ -114,6 +118,7 @@ func New(cfg Config) (*Proxy, error) {
 		return nil, err
 	}
 	p.table.Store(b.t)
+	p.watchDrains()
 	return p, nil
 }
 

@@ -54,6 +54,7 @@ func (p *Proxy) Reload(file *worker.File, uris *urimap.Map) (Change, error) {
 	c := b.change()
 	b.adopt(before)
 	p.table.Store(b.t)
+	p.watchDrains()
 
 	now := b.t.members()
 	for m := range all {

@@ -85,6 +85,9 @@ func (l *lb) snapshot(known map[string]Member) status.Worker {
 			BytesRead: m.counts.read.Load(), BytesWritten: m.counts.written.Load(),
 			LastErrorAt: s.LastError, RecoverIn: s.RecoverIn, FailedAt: s.LastError, ResetAt: s.ResetAt,
 		}
+		if !s.Drain.Since.IsZero() {
+			sm.Draining = &status.Draining{Since: s.Drain.Since, Left: s.Drain.Left, EndsIn: s.Drain.EndsIn}
+		}
 		if g, ok := known[m.route]; ok {
 			sm.Boot, sm.Phase = g.Boot, s.Phase.String()
 		}

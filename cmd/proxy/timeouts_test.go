@@ -111,7 +111,7 @@ func TestTimeoutSettings(t *testing.T) {
 		balanceConfig
 	}
 	apply := func(change func(*settings)) (cfg proxy.Config, err error) {
-		s := settings{retry, times, balanceConfig{}}
+		s := settings{retry, times, balanceConfig{DrainIdle: time.Minute}}
 		change(&s)
 		if err = s.retryConfig.apply(&cfg); err == nil {
 			err = s.timeoutConfig.apply(&cfg)
@@ -130,6 +130,8 @@ func TestTimeoutSettings(t *testing.T) {
 		"--request-timeout -1s": func(s *settings) { s.RequestTimeout = -time.Second },
 		"--connection-age -1s":  func(s *settings) { s.ConnectionAge = -time.Second },
 		"--health-interval -1s": func(s *settings) { s.HealthInterval = -time.Second },
+		"--drain-deadline -1s":  func(s *settings) { s.DrainDeadline = -time.Second },
+		"--drain-idle 0s":       func(s *settings) { s.DrainIdle = 0 },
 		"--slow-start -1s":      func(s *settings) { s.SlowStart = -time.Second },
 	} {
 		if _, err := apply(change); err == nil || !strings.Contains(err.Error(), want) {

@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -53,6 +54,14 @@ type Config struct {
 	// all of it at once.
 	SlowStart time.Duration
 
+	// DrainDeadline is how long a [Disabled] member serves its sessions; then it is
+	// [Stopped]. If zero, there is no end, as in mod_jk.
+	DrainDeadline time.Duration
+
+	// DrainIdle is how long after its last request a session counts as one that a
+	// Disabled member still has. If zero, it is 30 minutes.
+	DrainIdle time.Duration
+
 	// FastFail makes a request fail with [ErrNoMember] at once if all members are in
 	// error and each has a trial under way already. Otherwise every request tries
 	// members in error when there is nobody else (mod_jk.md 3.8).
@@ -70,6 +79,8 @@ type Balancer struct {
 
 	maintain         time.Duration
 	slowStart        time.Duration
+	drainDeadline    time.Duration
+	drainIdle        time.Duration
 	fastFail, compat bool
 
 	members    []*member // in the order they were added
@@ -100,13 +111,13 @@ func New(cfg Config) (*Balancer, error) {
 	if err := tuning.check(); err != nil {
 		return nil, err
 	}
-	if cfg.SlowStart < 0 {
-		return nil, fmt.Errorf("balance: SlowStart is %v, want 0 or more", cfg.SlowStart)
+	if cfg.SlowStart < 0 || cfg.DrainDeadline < 0 || cfg.DrainIdle < 0 {
+		return nil, fmt.Errorf("balance: SlowStart is %v, DrainDeadline %v, DrainIdle %v, want 0 or more", cfg.SlowStart, cfg.DrainDeadline, cfg.DrainIdle)
 	}
 	now := time.Now()
 	b := &Balancer{
 		maintain:  cfg.Maintain,
-		slowStart: cfg.SlowStart, fastFail: cfg.FastFail, compat: cfg.Compat,
+		slowStart: cfg.SlowStart, drainDeadline: cfg.DrainDeadline, drainIdle: cmp.Or(cfg.DrainIdle, 30*time.Minute), fastFail: cfg.FastFail, compat: cfg.Compat,
 		byRoute:    make(map[string]*member),
 		multiple:   1,
 		maintained: now,
@@ -169,7 +180,7 @@ func (a Activations) of(m *member) Activation {
 			return is
 		}
 	}
-	return m.Activation
+	return m.activation()
 }
 
 // A Round is what one request remembers from pick to pick: whom it has tried
@@ -232,6 +243,9 @@ func (b *Balancer) Pick(r Request) (Lease, error) {
 	b.busy++
 	b.maxBusy = max(b.maxBusy, b.busy)
 	charged := b.begin(m, fresh, now)
+	if m.drain != nil && r.Session {
+		m.drain.note(r.Key, now)
+	}
 	r.Round.add(m.slot)
 	l := Lease{b: b, m: m, route: m.Route, value: m.Value, life: m.life, reason: why, fresh: fresh, charged: charged, activation: r.Activations.of(m)}
 	if b.tuning.Method == LeastTime {

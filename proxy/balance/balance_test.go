@@ -752,7 +752,7 @@ func TestNewErrors(t *testing.T) {
 		{Config{RecoverTime: -1}, "balance: RecoverTime is -1ns, want 0 or more"},
 		{Config{ErrorEscalationTime: -1}, "balance: ErrorEscalationTime is -1ns, want 0 or more"},
 		{Config{MaxReplyTimeouts: -1}, "balance: MaxReplyTimeouts is -1, want 0 or more"},
-		{Config{SlowStart: -1}, "balance: SlowStart is -1ns, want 0 or more"},
+		{Config{SlowStart: -1}, "balance: SlowStart is -1ns, DrainDeadline 0s, DrainIdle 0s, want 0 or more"},
 		{Config{Method: Rendezvous + 1}, "balance: no method has the number 8"},
 		{Config{Members: routes("a", "a")}, `balance: two members have route "a"`},
 		{Config{Members: []Member{{}}}, "balance: a member has no route"},

@@ -42,6 +42,7 @@ func (b *Balancer) Update(route string, change func(*Member)) error {
 	if now.LBFactor != was.LBFactor {
 		b.weigh()
 	}
+	b.drainAll(time.Now())
 	if now.Activation != was.Activation {
 		for _, m := range b.members {
 			b.empty(m)

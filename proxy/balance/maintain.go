@@ -8,6 +8,7 @@ import (
 // refresh does what time alone does to members. There is no timer: it is called
 // before members are looked at. b.mu must be held.
 func (b *Balancer) refresh(now time.Time) {
+	b.drainAll(now)
 	if b.maintain < 0 {
 		return
 	}
@@ -52,7 +53,7 @@ func (b *Balancer) decay(runs uint) {
 	if b.tuning.Method == ByNext {
 		least = math.MaxUint64
 		for _, m := range b.members {
-			if m.state.usable() && m.Activation == Active {
+			if m.state.usable() && m.activation() == Active {
 				least = min(least, m.lbValue)
 			}
 		}

@@ -139,6 +139,8 @@ type member struct {
 	state   State
 	lbValue uint64 // lb_value
 
+	drain *drain // of a Disabled member
+
 	domain, redirect []byte        // as in Member
 	seed             uint64        // for Rendezvous
 	warmFrom         time.Time     // begin of its slow start; zero if it gets its whole share

@@ -21,6 +21,7 @@ func (b *Balancer) Reconfigure(cfg Config) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.maintain, b.slowStart, b.fastFail, b.compat = want.maintain, want.slowStart, want.fastFail, want.compat
+	b.drainDeadline, b.drainIdle = want.drainDeadline, want.drainIdle
 	method := b.tuning.Method
 	adopt(&b.tuning, &b.asked, want.asked)
 

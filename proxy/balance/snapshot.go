@@ -25,7 +25,15 @@ type Status struct {
 	LastError     time.Time     // zero if there was none since the last success
 	RecoverIn     time.Duration // until a trial is allowed; zero if it is, or not in error
 	ResetAt       time.Time     // since when it is counted
-	Value         any           // as in [Member]
+	Drain         Drain
+	Value         any // as in [Member]
+}
+
+// A Drain is how far a [Disabled] member is; zero for any other.
+type Drain struct {
+	Since  time.Time
+	Left   int           // sessions that it has served since, and lately; at most 65536
+	EndsIn time.Duration // until it is [Stopped]; zero if it is, or that has no end
 }
 
 // Snapshot returns how every member stands, in the order in which they were
@@ -41,7 +49,7 @@ func (b *Balancer) Snapshot() []Status {
 			Route:         m.Route,
 			Name:          m.Name,
 			Slot:          m.slot,
-			Activation:    m.Activation,
+			Activation:    m.activation(),
 			Phase:         m.Phase,
 			Distance:      m.Distance,
 			Domain:        m.Domain,
@@ -63,6 +71,12 @@ func (b *Balancer) Snapshot() []Status {
 		}
 		if m.state == StateError {
 			s.RecoverIn = max(0, b.recoverIn(m, now))
+		}
+		if d := m.drain; d != nil {
+			s.Drain = Drain{Since: d.since, Left: d.count(b.drainIdle, now)}
+			if b.drainDeadline > 0 {
+				s.Drain.EndsIn = max(0, b.drainDeadline-now.Sub(d.since))
+			}
 		}
 		all = append(all, s)
 	}

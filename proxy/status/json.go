@@ -27,6 +27,7 @@ type (
 		Sessions     *int64         `json:"sessions,omitempty"`
 		Copies       int64          `json:"copies,omitempty"`
 		Lacking      int64          `json:"lackingCopy,omitempty"`
+		Draining     *drainJSON     `json:"draining,omitempty"`
 		InFlight     int            `json:"inFlight"`
 		MaxInFlight  int            `json:"maxInFlight"`
 		Tunnels      int            `json:"tunnels"`
@@ -42,6 +43,11 @@ type (
 		BytesWritten uint64         `json:"bytesWritten"`
 		LastError    *lastErrorJSON `json:"lastError,omitempty"`
 		RecoverIn    float64        `json:"recoverInSeconds,omitempty"`
+	}
+	drainJSON struct {
+		Since  time.Time `json:"since"`
+		Left   int       `json:"sessionsSeen"`
+		EndsIn float64   `json:"endsInSeconds,omitempty"`
 	}
 	lastErrorJSON struct {
 		Text string    `json:"text"`
@@ -102,6 +108,9 @@ func memberDocument(worker string, m Member) memberJSON {
 		RecoverIn:    m.RecoverIn.Seconds(),
 	}
 	doc.Copies, doc.Lacking = m.Copies, m.Lacking
+	if d := m.Draining; d != nil {
+		doc.Draining = &drainJSON{d.Since, d.Left, d.EndsIn.Seconds()}
+	}
 	if m.Sessions != Unknown {
 		doc.Sessions = &m.Sessions
 	}

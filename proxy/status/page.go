@@ -96,10 +96,17 @@ func order(m Member) string {
 	return orderDrain
 }
 
-// left says what an app node that drains has still to hand over; empty if it does
-// not drain, or does not say.
+// left says what an app node that drains has still to hand over, or how many sessions
+// the proxy has seen that any other one still has; empty if it does not drain, or does
+// not say.
 func left(m Member) string {
 	switch {
+	case m.Draining != nil && m.Phase == "":
+		text := fmt.Sprintf("%d sessions seen lately", m.Draining.Left)
+		if m.Draining.EndsIn > 0 {
+			text += fmt.Sprintf(", ends in %v", m.Draining.EndsIn.Round(time.Second))
+		}
+		return text
 	case m.Phase != "draining" || m.Sessions == Unknown:
 		return ""
 	case m.Sessions+m.Copies == 0:

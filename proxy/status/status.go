@@ -140,9 +140,10 @@ type Member struct {
 
 	Connection Connection
 
-	Sessions    int64 // live sessions that it holds as primary; [Unknown] if it does not say
-	Copies      int64 // of sessions of others that it holds, if it says so
-	Lacking     int64 // sessions of which it has to find another holder, if it says so
+	Sessions    int64     // live sessions that it holds as primary; [Unknown] if it does not say
+	Copies      int64     // of sessions of others that it holds, if it says so
+	Lacking     int64     // sessions of which it has to find another holder, if it says so
+	Draining    *Draining // nil if it is not disabled
 	InFlight    int
 	MaxInFlight int
 	Tunnels     int // those in flight that have become tunnels, such as WebSockets
@@ -185,4 +186,11 @@ func (w *Worker) InService() int {
 		}
 	}
 	return n
+}
+
+// A Draining is how far a disabled member is, as this proxy has seen.
+type Draining struct {
+	Since  time.Time
+	Left   int           // sessions that it has served since then, and lately
+	EndsIn time.Duration // until it is stopped; zero for never
 }
