@@ -98,8 +98,8 @@ type facts struct {
 	recovery   recovery // of the member that failed
 	resends    int      // how often the request has been sent again after a member got it
 	maxResend  int      // how often it may be; negative: as often as you like, without guards
-	enough     bool     // for failDropped and failTimeout: this member has had the request as often as it may
-	compat     bool     // as in mod_jk the member is tried again after a time-out too
+	enough     bool     // for failDropped, failTimeout and failStatus: this member has had the request as often as it may
+	compat     bool     // as in mod_jk the member is tried again after a time-out or a status too
 	alive      bool     // for failDropped: the member took a connection afterwards
 	others     int      // for failDropped: members alive beside this one
 	gossip     bool     // for failDropped: gossip tells when redundancy is restored
@@ -135,7 +135,11 @@ func decide(f facts) decision {
 	case failStatus:
 		// A 503 is how servers say that they did not try (PLUG-103); after any
 		// other status the member has run it.
-		if f.status == http.StatusServiceUnavailable {
+		switch {
+		case f.compat && f.replayable:
+			// recovery_options is about replies that do not come (mod_jk.md 4.2).
+			return decision{to: f.sameOrNext(), status: http.StatusServiceUnavailable, resend: true}
+		case f.status == http.StatusServiceUnavailable:
 			return f.unsent()
 		}
 		return f.again(nextMember, http.StatusServiceUnavailable)

@@ -76,6 +76,14 @@ func TestDecide(t *testing.T) {
 		in:   facts{failure: failTimeout, method: http1.MethodGet, replayable: true, maxResend: -1, compat: true},
 		want: decision{to: sameMember, status: 504, resend: true},
 	}, {
+		name: "a status with mod_jk's retries, whatever recovery_options says",
+		in:   facts{failure: failStatus, status: 503, method: http1.MethodPost, replayable: true, maxResend: -1, compat: true, recovery: explicit(3)},
+		want: decision{to: sameMember, status: 503, resend: true},
+	}, {
+		name: "but not without the body",
+		in:   facts{failure: failStatus, status: 500, method: http1.MethodPost, maxResend: -1, compat: true},
+		want: decision{to: giveUp, status: 503},
+	}, {
 		name: "and then the next one",
 		in:   facts{failure: failTimeout, method: http1.MethodGet, replayable: true, maxResend: -1, compat: true, enough: true},
 		want: decision{to: nextMember, status: 504, resend: true},

@@ -198,6 +198,9 @@ func (x *exchange) balance(to whither) bool {
 	if to == nextNoCopy || to == nextRestored {
 		x.want.Avoid, x.wary = true, to == nextNoCopy
 	}
+	if x.lb.from == nil && x.attempts > 0 {
+		return false // a single server has nobody beside it
+	}
 	for {
 		if most := x.lb.perRound; most > 0 && x.inRound >= most && (x.final() || !x.nextRound()) {
 			return false

@@ -38,6 +38,21 @@ func TestNoLimitOfResendsEnds(t *testing.T) {
 			}
 		})
 	}
+	// A single server has nobody beside it.
+	for compat, want := range map[bool]int{true: 1, false: 2} {
+		o := options{
+			members: []string{"a"}, lines: "worker.list=a\nworker.a.retries=1\n", rules: "/*=a\n", serve: map[string]handler{"a": drop},
+			config: func(c *proxy.Config) { c.MaxResend, c.Compat = -1, compat },
+		}
+		one(t, o, func(t *testing.T, w *world) {
+			if a := w.get("/", ""); a.status != 502 {
+				t.Errorf("single, compat %v: status %d, want 502", compat, a.status)
+			}
+			if got := w.members["a"].requests(); len(got) != want {
+				t.Errorf("single, compat %v: it got %q, want %d", compat, got, want)
+			}
+		})
+	}
 	one(t, options{serve: map[string]handler{"a": drop}, config: func(c *proxy.Config) { c.MaxResend = 8 }}, func(t *testing.T, w *world) {
 		if a := w.get("/", "s.a"); a.status != 200 || a.member == "a" {
 			t.Errorf("status %d by %q, want another member's answer", a.status, a.member)
