@@ -297,9 +297,13 @@ func (s *step) yieldTo(from Member, msg *Message) {
 		s.stepDown(from)
 	case s.primary():
 		s.stepDown(h.Primary)
-	case r.Primary == from && m.followed.less(h.rank()): // each epoch once, so that it ends
+	case !m.followed.less(h.rank()): // each epoch once, so that it ends
+	case r.Primary == from:
 		m.followed = h.rank()
 		s.stepDown(h.Primary) // who was taken for the primary knows a better one
+	case s.connected(h.Primary):
+		m.followed = h.rank()
+		s.introduce(h.Primary) // it may not know of the copy here, which was left behind
 	}
 }
 

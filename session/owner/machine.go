@@ -334,6 +334,9 @@ func (s *step) unanswered(tag Tag) {
 		case o.phase == probing && o.msg.Tag == tag:
 			s.deny(o)
 			return
+		case o.phase == reading && o.msg.Tag.reading() == tag:
+			o.phase = deferred
+			return
 		case (o.phase == taking || o.phase == asking || o.phase == forwarding) && tag == (Tag{o.ID, o.step}):
 			s.fail(o)
 			return

@@ -54,7 +54,7 @@ func TestRandom(t *testing.T) {
 		w.count(total)
 	}
 	t.Logf("%d sequences: %v", runs, total)
-	for _, k := range []string{"served", "flagged", "lost", "ended", "not executed", "failed", "conflicts", "late", "died", "forwards", "refused", "relocated", "outdated"} {
+	for _, k := range []string{"served", "flagged", "lost", "ended", "not executed", "failed", "conflicts", "late", "died", "forwards", "refused", "relocated", "outdated", "drained", "left"} {
 		if total[k] == 0 {
 			t.Errorf("no sequence had any %q: the walk does not reach what it is to check", k)
 		}
@@ -77,6 +77,8 @@ func (w *world) count(total map[string]int) {
 	total["late"] += w.late
 	total["relocated"] += w.relocated
 	total["outdated"] += w.outdated
+	total["drained"] += w.drained
+	total["left"] += w.left
 	total["forwards"] += w.sent[Forwarded]
 	total["refused"] += w.sent[Refused]
 	total["grants"] += w.sent[Grant]
@@ -103,12 +105,13 @@ func walk(t *testing.T, seed uint64, trace bool) *world {
 	w.comesBack = func() bool { return rng.IntN(2) == 0 }
 	g := &walker{
 		w: w, rng: rng, reads: seed%3 == 0,
-		requests: 3 + rng.IntN(5), deaths: rng.IntN(3), restarts: 2, cuts: rng.IntN(4), background: rng.IntN(3),
+		drains: rng.IntN(3), requests: 3 + rng.IntN(5), deaths: rng.IntN(3), restarts: 2, cuts: rng.IntN(4), background: rng.IntN(3),
 		invalidates: rng.IntN(4) == 0,
 	}
 	if rng.IntN(3) == 0 {
 		g.cuts = 0 // only members go
 	}
+	w.pace = []int{0, 0, 30}[rng.IntN(3)] // the copies are told of accesses
 	w.note("%d members, %d secondaries, %d requests, %d deaths, %d cuts", w.n, want, g.requests, g.deaths, g.cuts)
 	if seed%5 == 1 {
 		g.sides()
@@ -134,13 +137,13 @@ type walker struct {
 	rng   *rand.Rand
 	reads bool
 
-	requests, deaths, restarts, cuts, background int
-	invalidates                                  bool
-	apart                                        bool // connections that are cut stay so
-	side                                         int  // members on one side, a bit each
-	readers                                      int  // members where meanwhile nobody writes
-	tabs                                         [2]tab
-	bury                                         [maxNodes][maxNodes]bool // cut links, which do not come back by themselves at once
+	requests, deaths, restarts, cuts, background, drains int
+	invalidates                                          bool
+	apart                                                bool // connections that are cut stay so
+	side                                                 int  // members on one side, a bit each
+	readers                                              int  // members where meanwhile nobody writes
+	tabs                                                 [2]tab
+	bury                                                 [maxNodes][maxNodes]bool // cut links, which do not come back by themselves at once
 }
 
 // sides cuts the members into two sides, and lets each go on by itself for some
@@ -232,7 +235,7 @@ func (g *walker) event() bool {
 				n.step(Event{Kind: Relocate, Peer: r.Copies[0]})
 			})
 		}
-		if r := n.rec(); g.background > 0 && r.Primary == n.self && n.ready() && !n.m.Busy() && g.outdated(&r) {
+		if r := n.rec(); g.background > 0 && w.outdated == 0 && r.Primary == n.self && n.ready() && !n.m.Busy() && g.outdated(&r) {
 			add(8, func() { // nobody has used it here for long
 				g.background--
 				w.outdated++
@@ -259,6 +262,9 @@ func (g *walker) event() bool {
 		if n.up && up > 1 && g.deaths > 0 {
 			add(1, func() { g.deaths--; w.die(n.i) })
 		}
+		if n.up && up > 2 {
+			g.drain(add, n)
+		}
 	}
 	add(1, func() { w.promises() })
 	if len(acts) == 0 {
@@ -266,6 +272,44 @@ func (g *walker) event() bool {
 	}
 	acts[g.rng.IntN(len(acts))]()
 	return true
+}
+
+// drain adds what happens while n drains, and its end (R16).
+func (g *walker) drain(add func(int, func()), n *node) {
+	w := g.w
+	if !n.drains {
+		if g.drains > 0 && n.ready() {
+			add(1, func() {
+				g.drains--
+				n.drains = true
+				w.drained++
+				w.note("%v drains", n.self)
+			})
+		}
+		return
+	}
+	busy := slices.ContainsFunc(w.requests, func(c *client) bool { return c.at == n && !c.over && !c.retry })
+	if n.m == nil && !busy {
+		add(3, func() { w.leave(n.i) })
+	}
+	for _, x := range w.nodes {
+		r := x.rec()
+		switch {
+		case x == n || !x.ready() || x.drains || !r.Held() || r.Dead || x.m.Busy():
+		case r.Primary == n.self && r.HasCopy(x.self):
+			add(1, func() {
+				w.note("%v relieves %v", x.self, n.self)
+				c := &client{op: w.newOp(), bg: true, at: x}
+				c.op.Owner = c
+				x.step(Event{Kind: Recover, Op: c.op, Peer: n.self})
+			})
+		case r.Primary == x.self && r.HasCopy(n.self):
+			add(1, func() {
+				w.note("%v moves its copy from %v", x.self, n.self)
+				x.step(Event{Kind: Relocate, Peer: n.self})
+			})
+		}
+	}
 }
 
 // outdated reports whether the session of the record r is another branch now, which
@@ -386,7 +430,10 @@ func (g *walker) retry(c *client) {
 func (g *walker) finish() {
 	w := g.w
 	w.note("the end: all is connected and comes to rest")
-	g.requests, g.deaths, g.cuts, g.background = 0, 0, 0, 0
+	g.requests, g.deaths, g.cuts, g.background, g.drains = 0, 0, 0, 0, 0
+	for _, n := range w.nodes {
+		n.drains = false // they think better of it
+	}
 	for range 20 {
 		if w.violation != "" {
 			return
@@ -484,7 +531,7 @@ func (g *walker) last() {
 	if lost := w.acked &^ (c.replied | w.reported); lost != 0 {
 		w.bad("after the heal: acknowledged %b is lost and not reported", lost)
 	}
-	if v := (version{c.result.Header.Epoch, c.result.Header.Version}); w.counts[v] < w.ackedCount && !w.lastWins && len(w.conflicts) == 0 {
+	if v := (version{c.result.Header.Epoch, c.result.Header.Version}); w.counts[v] < w.ackedCount && !w.lastWins && len(w.conflicts)+w.outdated == 0 {
 		w.bad("after the heal: counted to %d with acknowledgement, now %d, and nothing is reported", w.ackedCount, w.counts[v])
 	}
 }

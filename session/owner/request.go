@@ -357,7 +357,11 @@ func (s *step) dead(o *Op) {
 	case ender:
 		s.remove(o)
 	case request, recovery:
-		s.end(o, Result{Outcome: Ended, Header: s.m.rec.Header})
+		res := Result{Outcome: Ended, Header: s.m.rec.Header}
+		if o.flagged && !o.executed && res.Header.Expired() {
+			res = Result{Outcome: Lost} // what has ended is another branch than the client's
+		}
+		s.end(o, res)
 	}
 }
 

@@ -364,10 +364,15 @@ func (s *step) drop(o *Op) {
 func (s *step) granted(from Member, msg *Message) {
 	o := s.searcher()
 	if o == nil || o.phase != taking || msg.Tag != (Tag{o.ID, o.step}) || o.search.target != from || msg.Header.Primary != s.self {
-		return // nobody waits for it: the giver is told when it is asked
+		if msg.Header.Primary == s.self {
+			s.decline(from, &msg.Header) // nobody waits for it
+		}
+		return
 	}
 	m := s.m
-	if msg.Header.Above(&m.rec.Header) {
+	if !msg.Header.Above(&m.rec.Header) {
+		s.decline(from, &msg.Header)
+	} else {
 		s.replace(Record{Header: msg.Header, Attrs: msg.Attrs, Expiry: msg.Expiry}, true)
 		m.acks = make([]uint64, len(m.rec.Copies))
 		for k := range m.acks {
@@ -378,6 +383,17 @@ func (s *step) granted(from Member, msg *Message) {
 	}
 	s.endSearch(o)
 	s.arrive(o)
+}
+
+// decline tells the giver of a record h that this member does not keep it: it is
+// not the primary of that epoch, and somebody has to be.
+func (s *step) decline(from Member, h *Header) {
+	switch r := &s.m.rec; {
+	case !r.Held():
+		s.send(from, Message{Kind: Compare, About: h.Epoch})
+	case r.Epoch != h.Epoch:
+		s.introduce(from)
+	}
 }
 
 func (s *step) denied(from Member, msg *Message) {

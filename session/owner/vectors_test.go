@@ -1041,6 +1041,35 @@ func TestVectors(t *testing.T) {
 			s.lineage()
 		},
 	}, {
+		name: "30: nobody waits for the Grant any more", members: 3,
+		run: func(s *script) {
+			s.hold("A", "C")
+			w := s.do(write, "C", s.c1)
+			s.nodes[2].step(Event{Kind: Unanswered, Message: &Message{Tag: Tag{w.op.ID, 1}}})
+			s.replies(w, Failed)
+			s.release("A", "C")
+			s.settle()
+			if r := s.holds("A"); !r.Primary.IsZero() {
+				s.t.Fatalf("A takes C for the primary: %s", s.state())
+			}
+			s.served(s.do(read, "B", s.c1), "B!A!3A")
+		},
+	}, {
+		name: "38: who searched for another branch has lost it, whatever ended here", members: 3,
+		run: func(s *script) {
+			s.part("A B", "B C")
+			s.served(s.do(read, "A", s.c1), "A!C!2A")
+			s.served(s.do(write, "B", s.c1), "B!NONE!2B")
+			s.comesBack = func() bool { return true }
+			s.part("A C")
+			s.over()
+			r := s.do(read, "A", s.jar)
+			s.waits(r) // for C, to go on with what A has, flagged
+			s.away(s.nodes[0], s.nodes[2].self)
+			s.settle()
+			s.replies(r, Lost)
+		},
+	}, {
 		name: "31: the cookie names the pair that acknowledged", members: 3,
 		run: func(s *script) {
 			s.hold("B", "A")

@@ -38,6 +38,8 @@ type world struct {
 	fault, gone   bool // a connection between living members broke; nobody living held all that was acknowledged
 	died, nextBit int
 	relocated     int // copies that moved from one living member to another
+	drained, left int // members that were to leave, and that did
+	pace          int // of the clients' clock, for each request
 	outdated      int // sessions that seemed over to who had lost them
 	requests      []*client
 	auto          bool // handlers return at once
@@ -78,6 +80,7 @@ type node struct {
 	up      bool
 	m       *Machine
 	conns   [maxNodes]*conn
+	drains  bool // it is to get no copies, and to give away what it has
 	gone    map[Member]bool
 	back    map[Member]bool // Returning
 	reign   uint32
@@ -272,7 +275,7 @@ func (n *node) Connected() (out []Member) {
 
 func (n *node) Candidates() (out []Member) {
 	for k := 1; k < n.w.n && !n.w.alone; k++ {
-		if c := n.conns[(n.i+k)%n.w.n]; c != nil && c.up {
+		if c := n.conns[(n.i+k)%n.w.n]; c != nil && c.up && !c.peer.drains {
 			out = append(out, c.peer.self)
 		}
 	}
@@ -560,6 +563,21 @@ func (w *world) die(i int) {
 	}
 }
 
+// leave has i go, which drains and holds nothing any more: what it has sent
+// arrives.
+func (w *world) leave(i int) {
+	keep, held := w.keep, w.holds(w.acked)
+	w.keep = func(n int) int { return n }
+	w.note("%v leaves", w.nodes[i].self)
+	w.die(i)
+	w.keep = keep
+	w.died--
+	w.left++
+	if held && !w.holds(w.acked) {
+		w.bad("%v had the last copy", w.nodes[i].self)
+	}
+}
+
 // restart brings a new boot of i, connected to all that are reachable, as far
 // as reach says.
 func (w *world) restart(i int, reach func(j int) bool) {
@@ -705,7 +723,7 @@ func (w *world) arrive(c *client, at *node) {
 		}
 	}
 	w.note("%v %b with %v!%v arrives at %v", c.kind, c.bit, string(rune('A'+c.cookie.primary)), c.cookie.epoch, at.self)
-	ev := Event{Kind: Request, Op: c.op, Cookie: c.cookie.epoch, Expiry: Expiry{Access: int64(w.ops)}}
+	ev := Event{Kind: Request, Op: c.op, Cookie: c.cookie.epoch, Expiry: Expiry{Access: int64(w.ops) * int64(1+w.pace)}}
 	if p := w.nodes[c.cookie.primary]; p.up || !at.gone[p.self] {
 		ev.Primary = p.self
 	}
