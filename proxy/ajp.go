@@ -12,7 +12,6 @@ import (
 
 	"github.com/understudy-lb/understudy/proxy/ajp"
 	"github.com/understudy-lb/understudy/proxy/http1"
-	"github.com/understudy-lb/understudy/proxy/worker"
 )
 
 // A forward is a request as a member over AJP13 gets it: its head in one packet, and
@@ -101,7 +100,7 @@ func (x *exchange) startForward() {
 	secure := http1.EqualFold(proto, "https")
 	s := ajp.Start{
 		Method: r.MethodName, Protocol: x.protocol(), URI: r.Path,
-		RemoteAddr: x.clientAddr(), RemoteHost: x.clientAddr(),
+		RemoteAddr: x.clientAddr(), // and no RemoteHost: a name, if anybody wants it, is looked up by the member
 		ServerName: host, ServerPort: 80, Secure: secure,
 	}
 	if secure {
@@ -194,9 +193,7 @@ func (x *exchange) forwardAttributes() {
 		m.Named("AJP_REMOTE_PORT", x.from.port)
 	}
 	m.Named("AJP_LOCAL_ADDR", x.from.local)
-	if x.lb.typ == worker.TypeLB {
-		m.NamedString("JK_LB_ACTIVATION", x.lease.Activation().String())
-	}
+	m.NamedString("JK_LB_ACTIVATION", x.lease.Activation().String()) // also for a worker that is in no lb
 }
 
 const unknownPort = "0"

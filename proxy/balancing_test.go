@@ -59,6 +59,11 @@ func TestBalancing(t *testing.T) {
 		lines: "worker.a.distance=1\nworker.c.distance=1\n",
 		steps: []step{{"/", "", "b"}, {"/", "", "b"}, {"/", "JSESSIONID=x.c", "c"}, {"/", "", "b"}},
 	}, {
+		name:  "activation is a member's: a worker on its own has none (2.5)",
+		lines: "worker.list=lb,c\nworker.c.activation=stopped\n",
+		rules: "/*=lb\n/c/*=c\n",
+		steps: []step{{"/c/", "", "c"}, {"/", "JSESSIONID=x.c", "a"}},
+	}, {
 		name:  "several cookies: the next one counts when the first one's member has failed (3.5)",
 		lines: "worker.a.lbfactor=100\n",
 		dead:  "b",

@@ -282,6 +282,9 @@ func (b *builder) addFromFile(l *lb, w *worker.Member) error {
 	}
 	l.members[w.Name] = w
 	add := balanceMember(w, m)
+	if l.typ != worker.TypeLB && !unusable(w) {
+		add.Activation = balance.Active // what the file says of that is for lbs (mod_jk.md 2.5)
+	}
 	l.balancing.Members = append(l.balancing.Members, add)
 	if err := l.balancer.Add(add); err != nil {
 		return fmt.Errorf("%s:%d: worker.%s: %w", b.t.file.Name, w.Line, w.Name, err)
