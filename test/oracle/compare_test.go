@@ -54,7 +54,14 @@ func play(t *testing.T, s *scenario, c *cast, f *front) []*observed {
 type exchange struct {
 	*scenario
 	step
+	index    int  // of the step
+	tooLong  bool // an earlier request was answered 413
 	jk, ours *observed
+}
+
+// has reports whether the request has a header of this name.
+func (x *exchange) has(name string) bool {
+	return slices.ContainsFunc(x.request.fields, func(f field) bool { return f.name == name })
 }
 
 // A difference is in one thing that is compared.
@@ -92,6 +99,19 @@ func (x *exchange) compare() []difference {
 	return ds
 }
 
+// account says of each difference what excuses it.
+func (x *exchange) account() string {
+	var b strings.Builder
+	for _, d := range x.compare() {
+		why := "NOT EXCUSED"
+		if v := excuse(x, d); v != nil {
+			why = v.name
+		}
+		fmt.Fprintf(&b, "\n    %v: %s", d, why)
+	}
+	return b.String()
+}
+
 // compareMapping lists the differences in where a request went, and as what.
 func (x *exchange) compareMapping() []difference {
 	var ds []difference
@@ -127,9 +147,12 @@ func (x *exchange) compareAttempts(jk, ours *attempt, add func(class, jk, ours s
 	add("request body", outline(jk.body), outline(ours.body))
 	add("request body packets", fmt.Sprint(jk.packets), fmt.Sprint(ours.packets))
 	add("request oddities", strings.Join(jk.oddities, ", "), strings.Join(ours.oddities, ", "))
-	add("request on a new connection", fmt.Sprint(jk.fresh), fmt.Sprint(ours.fresh))
+	if ours.fresh && !jk.fresh {
+		add("request on a new connection", "false", "true")
+	}
 	if jk.fresh == ours.fresh {
-		add("request after CPING", fmt.Sprint(jk.pinged), fmt.Sprint(ours.pinged))
+		age := map[bool]string{true: " (new)", false: " (kept)"}[jk.fresh]
+		add("request after CPING", fmt.Sprint(jk.pinged)+age, fmt.Sprint(ours.pinged)+age)
 	}
 }
 

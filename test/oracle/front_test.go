@@ -113,7 +113,7 @@ func understudy(t *testing.T, dir string) *front {
 	addr := stage.FreeAddr(t)
 	args := []string{
 		"serve", "--workers", filepath.Join(dir, "workers.properties"), "--urimap", filepath.Join(dir, "uriworkermap.properties"),
-		"--listen", addr, "--admin", "none", "--max-resend=-1", "--retry-budget", "0", "--stop-timeout", "1s",
+		"--listen", addr, "--admin", "none", "--compat", "--max-resend=-1", "--retry-budget", "0", "--stop-timeout", "1s",
 	}
 	return newFront(t, addr, stage.Command{Name: "understudy", Binary: binaries.Proxy, Args: args})
 }

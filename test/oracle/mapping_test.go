@@ -3,9 +3,6 @@ package oracle
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,14 +11,14 @@ import (
 )
 
 const (
-	ruleFiles   = 60 // of one run; each is a virtual host of one httpd, and a proxy of ours
+	ruleFiles   = 60 // of one run, or as many as there are seeds; each is a virtual host of one httpd, and a proxy of ours
 	pathsOfFile = 60
 )
 
 // TestMapping compares which worker paths are mapped to, by many files of rules.
 func TestMapping(t *testing.T) {
 	needApache(t)
-	r := newReport(t, "Rules and paths", ruleFiles)
+	r := newReport(t, "Rules and paths", max(ruleFiles, seeds(t)))
 	names := []string{"w1", "w2", "w3"}
 	packets := map[string]int{}
 	dir := directory(t)
@@ -48,16 +45,15 @@ func TestMapping(t *testing.T) {
 		fmt.Fprintf(&hosts, "<VirtualHost *>\nServerName v%d.test\nJkMountFile %s\n</VirtualHost>\n", seed, rules)
 	}
 	jk := apache(t, dir, hosts.String())
-	text := overHTTP(t, c, names)
 	for seed, s := range scenarios {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			own := directory(t)
-			file(t, filepath.Join(own, "workers.properties"), text)
+			file(t, filepath.Join(own, "workers.properties"), s.workersFile(c))
 			file(t, filepath.Join(own, "uriworkermap.properties"), s.rulesFile())
 			ours := understudy(t, own)
 			theirs := play(t, s, c, jk)
 			for i, o := range play(t, s, c, ours) {
-				x := &exchange{scenario: s, step: s.steps[i], jk: theirs[i], ours: o}
+				x := &exchange{scenario: s, step: s.steps[i], index: i, jk: theirs[i], ours: o}
 				if wrong, _ := r.judge(x, x.compareMapping()); len(wrong) > 0 {
 					t.Errorf("rules %d: %v\n    %v\n    mod_jk: %v\n    we: %v", seed, x.step, wrong, x.jk, x.ours)
 				}
@@ -75,26 +71,6 @@ func TestMapping(t *testing.T) {
 	if r.mapped*4 < r.compared {
 		t.Errorf("only %d of %d paths are mapped: hardly a test", r.mapped, r.compared)
 	}
-}
-
-// overHTTP opens the same members for a front that speaks HTTP to them, and returns
-// its workers.properties.
-func overHTTP(t *testing.T, c *cast, names []string) string {
-	t.Helper()
-	var b strings.Builder
-	for _, name := range names {
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("X-Member", name)
-			uri, _, _ := strings.Cut(r.RequestURI, "?")
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.attempts = append(c.attempts, &attempt{member: name, uri: uri})
-		}))
-		t.Cleanup(srv.Close)
-		host, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
-		fmt.Fprintf(&b, "worker.%s.type=http\nworker.%[1]s.host=%[2]s\nworker.%[1]s.port=%[3]s\n", name, host, port)
-	}
-	return b.String() + "worker.list=" + strings.Join(names, ",") + "\n"
 }
 
 // mapping makes one file of rules, and paths that they are about.

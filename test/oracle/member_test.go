@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,16 +160,22 @@ type member struct {
 	cast       *cast
 
 	ln    net.Listener
+	gone  chan struct{}     // closed when nobody accepts from ln any more: only then its port is free
 	conns map[net.Conn]bool // whether an exchange goes on
 	wg    sync.WaitGroup
 }
+
+// ownHost is an address on loopback that no other test has: nobody must take the
+// port of a member while it refuses connections.
+var ownHost = fmt.Sprintf("127.%d.%d.1", 1+os.Getpid()/250%250, 1+os.Getpid()%250)
 
 // newCast opens members of these names.
 func newCast(t *testing.T, names []string, packets map[string]int) *cast {
 	t.Helper()
 	c := &cast{acts: map[string]act{}}
 	for _, name := range names {
-		m := &member{name: name, addr: stage.FreeAddr(t), packet: packets[name], cast: c, conns: map[net.Conn]bool{}}
+		_, port, _ := net.SplitHostPort(stage.FreeAddr(t))
+		m := &member{name: name, addr: net.JoinHostPort(ownHost, port), packet: packets[name], cast: c, conns: map[net.Conn]bool{}}
 		c.members = append(c.members, m)
 		m.listen(t)
 	}
@@ -279,8 +286,10 @@ func (m *member) listen(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%s at %s: %v", m.name, m.addr, err)
 	}
-	m.ln = ln
+	gone := make(chan struct{})
+	m.ln, m.gone = ln, gone
 	m.wg.Go(func() {
+		defer close(gone)
 		for {
 			conn, err := ln.Accept()
 			if err != nil {
@@ -305,11 +314,13 @@ func (m *member) listen(t *testing.T) {
 
 func (m *member) refuse() {
 	m.cast.mu.Lock()
-	if m.ln != nil {
-		m.ln.Close()
-		m.ln = nil
-	}
+	ln, gone := m.ln, m.gone
+	m.ln = nil
 	m.cast.mu.Unlock()
+	if ln != nil {
+		ln.Close()
+		<-gone
+	}
 	m.hangUp()
 }
 

@@ -3,7 +3,7 @@
 // script: they answer, delay, die at each step of an exchange and send nonsense.
 // What may differ is in the table of deviations, and nothing else.
 //
-//	oracle_test.go      what plays a seed
+//	oracle_test.go      the test of many seeds
 //	generate_test.go    the files, requests and acts of a seed
 //	member_test.go      a member that follows a script
 //	front_test.go       Apache, our proxy, and their client
@@ -13,16 +13,21 @@
 //	status_test.go      what the status worker says in the same state
 //	report_test.go      docs/oracle.md
 //
-// With UNDERSTUDY_ORACLE_REPORT it writes a report to that file.
+// It plays the seeds from 1 to 50, or as many as UNDERSTUDY_ORACLE says; -seed
+// plays one. With UNDERSTUDY_ORACLE_REPORT it writes a report to that file.
 package oracle
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/understudy-lb/understudy/test/stage"
 )
@@ -41,6 +46,48 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code) //nolint:forbidigo // a TestMain ends the process
+}
+
+// atATime is how many seeds are played at once: most of the time is waiting.
+const atATime = 4
+
+// seeds is how many there are in a run.
+func seeds(t *testing.T) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(cmp.Or(os.Getenv("UNDERSTUDY_ORACLE"), "50"), 10, 64) //nolint:forbidigo // set by make oracle
+	if err != nil {
+		t.Fatalf("UNDERSTUDY_ORACLE: %v", err)
+	}
+	return n
+}
+
+// TestOracle plays many seeds.
+func TestOracle(t *testing.T) {
+	needApache(t)
+	r := newReport(t, "Files, requests and members that fail", seeds(t))
+	if *seedFlag != 0 {
+		playSeed(t, r, *seedFlag, understudy)
+		return
+	}
+	next := make(chan uint64)
+	var players sync.WaitGroup
+	for range atATime {
+		players.Go(func() {
+			for seed := range next {
+				t.Run(fmt.Sprint(seed), func(t *testing.T) { playSeed(t, r, seed, understudy) })
+			}
+		})
+	}
+	for seed := range r.seeds {
+		next <- seed + 1
+	}
+	close(next)
+	players.Wait()
+	r.took = time.Since(r.began)
+	t.Log(r)
+	if r.compared < int(r.seeds)*4 {
+		t.Errorf("only %d steps compared: hardly a test", r.compared)
+	}
 }
 
 // TestItself plays a few seeds before mod_jk twice: what differs then is chance,
@@ -76,11 +123,13 @@ func playSeed(t *testing.T, r *report, seed uint64, other func(*testing.T, strin
 	f.stop()
 
 	r.add(func() { r.played++ })
+	tooLong := false
 	for i := range min(len(jk), len(ours)) {
-		x := &exchange{scenario: s, step: s.steps[i], jk: jk[i], ours: ours[i]}
+		x := &exchange{scenario: s, step: s.steps[i], index: i, tooLong: tooLong, jk: jk[i], ours: ours[i]}
+		tooLong = tooLong || jk[i].reply.status == 413
 		wrong, parted := r.judge(x, x.compare())
 		if *seedFlag != 0 && testing.Verbose() {
-			t.Logf("step %d: %v\n    mod_jk: %v\n    we: %v\n    wrong: %v, parted: %t", i, x.step, x.jk, x.ours, wrong, parted)
+			t.Logf("step %d: %v\n    mod_jk: %v\n    we: %v%s", i, x.step, x.jk, x.ours, x.account())
 		}
 		if len(wrong) > 0 {
 			var b strings.Builder
