@@ -533,6 +533,8 @@ var unseen = map[string]string{
 	"`uriworkermap.properties` has": "nothing is loaded again",
 	"a member in error (c)":         "with --compat as in mod_jk; maintenance is an hour away",
 	"a member whose trial":          "one request at a time",
+	"rules for one host":            "the files are a real mod_jk's",
+	"a disabled member":             "drains until its last session ends, which none of these does",
 	"slow start":                    "off",
 	"all members in error":          "the same, unless --fast-fail is given",
 	"`method`":                      "the files are a real mod_jk's",
