@@ -146,7 +146,7 @@ func (e *edit) set(name, value string) error {
 	switch {
 	case e.m == nil:
 		return e.setLB(name, value)
-	case e.l.from == nil:
+	case e.l.from == nil && name != "activation":
 		return e.setServer(name, value)
 	}
 	err := e.setMember(name, value)

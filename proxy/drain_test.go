@@ -13,8 +13,8 @@ import (
 func TestDrainDeadline(t *testing.T) {
 	o := options{config: func(c *proxy.Config) { c.DrainDeadline, c.DrainIdle = time.Hour, 10*time.Minute }}
 	both(t, o, func(t *testing.T, w *world) {
-		w.proxy.SetDraining("a", true)
-		w.proxy.SetDraining("b", true)
+		change(t, w, set("lb", "a", "activation", "D"))
+		change(t, w, set("lb", "b", "activation", "D"))
 		for range 3 {
 			for _, id := range []string{"x", "y"} {
 				if got := w.servedBy("/", "JSESSIONID="+id+".a"); got != "a" {
@@ -47,7 +47,7 @@ func TestDrainDeadline(t *testing.T) {
 				t.Errorf("%d events %q of %s, want 1", n, event, member)
 			}
 		}
-		w.proxy.SetDraining("a", false)
+		change(t, w, set("lb", "a", "activation", "A"))
 		if got := w.servedBy("/", "JSESSIONID=x.a"); got != "a" || w.member("a").Draining != nil {
 			t.Errorf("active again: went to %q, %+v", got, w.member("a").Draining)
 		}

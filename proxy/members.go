@@ -151,25 +151,6 @@ func (p *Proxy) find(route string) []*member {
 	return all
 }
 
-// SetDraining disables the members of that route, or makes them active again, on
-// this proxy: those that are disabled get only requests of sessions that name them
-// (SESS-39). It is for servers that do not gossip; a node of ours says itself that
-// it drains. It reports whether there is such a member.
-func (p *Proxy) SetDraining(route string, drain bool) bool {
-	a, known := balance.Active, false
-	if drain {
-		a = balance.Disabled
-	}
-	for _, l := range p.table.Load().workers {
-		known = l.balancer.Update(route, func(m *balance.Member) { m.Activation = a }) == nil || known
-	}
-	if known {
-		p.log.Info().Str("member", route).Stringer("activation", a).Msg("activation changed")
-		p.watchDrains()
-	}
-	return known
-}
-
 // settle makes the endpoint of m fit what gossip says. sure says that gossip's
 // address is the one to use; otherwise the endpoint's is probed first.
 func (p *Proxy) settle(m *member, now Member, sure bool) bool {

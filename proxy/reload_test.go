@@ -38,7 +38,7 @@ func TestReloadKeepsWhatStays(t *testing.T) { // mod_jk.md 12, SESS-39
 		d.start()
 		w.members["d"] = d
 		w.serves(30)
-		w.proxy.SetDraining("b", true)
+		change(t, w, set("lb", "b", "activation", "D"))
 		w.members["c"].kill()
 		w.get("/", "s.c") // c is in error now
 		a, b, c := w.member("a"), w.member("b"), w.member("c")

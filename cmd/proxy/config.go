@@ -34,6 +34,7 @@ type serveConfig struct {
 	Join       []string `placeholder:"HOST:PORT"                             help:"Gossip addresses of members; names are resolved again at each try."`
 	Gossip     string   `placeholder:"HOST:PORT"                             help:"Address for gossip, TCP and UDP. Only opened with this or --join; then the kernel chooses by default."`
 	AdminToken string   `placeholder:"FILE"                                  help:"File with the token that changes by the admin listener need, and /debug/pprof/ if --admin is not on loopback."`
+	State      string   `placeholder:"FILE"                                  help:"File that keeps what is changed of workers and members over a restart; it is written at each change."`
 	Newcomers  string   `placeholder:"WORKER"                                help:"lb worker that nodes join which only gossip knows; by default the only one, and none if there are several."`
 	Config     string   `placeholder:"FILE"                                  help:"YAML file with more of these settings."`
 

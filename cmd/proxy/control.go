@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -22,13 +23,39 @@ func (s *server) order(route string, drain bool) (done string, err error) {
 		return route + " was told to drain", nil
 	case told:
 		if s.disabled(route) { // before it gossiped
-			s.proxy.SetDraining(route, false)
+			_, err = s.activate(route, false)
 		}
-		return route + " was told to resume", nil
-	case s.proxy.SetDraining(route, drain):
+		return route + " was told to resume", err
+	}
+	known, err := s.activate(route, drain)
+	if err != nil {
+		return "", err
+	}
+	if known {
 		return route + " does not gossip: on this proxy alone its activation is changed", nil
 	}
 	return "", fmt.Errorf("there is %w %q", status.ErrNoMember, route)
+}
+
+// activate disables the members of a route on this proxy, or makes them active again,
+// in all workers, and reports whether there are any.
+func (s *server) activate(route string, drain bool) (known bool, err error) {
+	to := "A"
+	if drain {
+		to = "D"
+	}
+	for _, w := range s.proxy.Snapshot().Workers {
+		for _, m := range w.Members {
+			if m.Route != route {
+				continue
+			}
+			known = true
+			err = errors.Join(err, s.change(status.Change{
+				Worker: w.Name, Member: m.Name, Set: []status.Property{{Name: "activation", Value: to}},
+			}))
+		}
+	}
+	return known, err
 }
 
 // disabled reports whether a member of the route is not active on this proxy.
@@ -66,7 +93,7 @@ func (s *server) statusWorker(w *worker.Status) (http.Handler, error) {
 		s.log.Warn().Str("worker", w.Name).Msg("status worker lets nobody in")
 	}
 	return status.NewJK(status.JKConfig{
-		Snapshot: s.snapshot, Change: func(ch status.Change) error { return s.proxy.Apply(ch) }, Token: s.token,
+		Snapshot: s.snapshot, Change: s.change, Token: s.token,
 		Name: w.Name, CSS: w.CSS, ReadOnly: w.ReadOnly, User: w.User, UserCaseInsensitive: w.UserCaseInsensitive, Good: w.Good, Bad: w.Bad,
 		Prefix: w.Prefix, NS: w.NS, XMLNS: w.XMLNS, Doctype: w.Doctype,
 	})

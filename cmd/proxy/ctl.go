@@ -19,6 +19,9 @@ type ctl struct {
 	Drain   ctlOrder   `cmd:"" help:"Send a node no new sessions; an app node hands over those that it has. Says how many are left until none is."`
 	Resume  ctlOrder   `cmd:"" help:"Undo drain."`
 	Members ctlMembers `cmd:"" help:"Show the members and how they stand."`
+	Set     ctlSet     `cmd:"" help:"Change settings of a worker or of one of its members, on this proxy: activation=D, lbfactor=2, recover_time=30 …, as in workers.properties."`
+	Reset   ctlSubject `cmd:"" help:"Set the counts of a worker or of one of its members to zero, and forget their failures."`
+	Recover ctlSubject `cmd:"" help:"Let the next request try a member in error."`
 }
 
 // ctlProxy says which proxy.
@@ -28,9 +31,9 @@ type ctlProxy struct {
 
 type ctlOrder struct {
 	ctlProxy
-	Node       string        `arg:"" help:"Name of the node."`
-	AdminToken string        `placeholder:"FILE" help:"File with the token of the proxy's --admin-token."`
-	Wait       time.Duration `default:"60s"      help:"How long drain waits until no session is left; 0: not at all."`
+	ctlToken
+	Node string        `arg:"" help:"Name of the node."`
+	Wait time.Duration `default:"60s" help:"How long drain waits until no session is left; 0: not at all."`
 }
 
 type ctlMembers struct{ ctlProxy }
@@ -94,15 +97,71 @@ func (c *ctlProxy) members(ctx context.Context) ([]ctlMember, error) {
 	return doc.Members, nil
 }
 
+// A ctlToken says where the token is that changes need.
+type ctlToken struct {
+	AdminToken string `placeholder:"FILE" help:"File with the token of the proxy's --admin-token."`
+}
+
+func (c *ctlToken) read() (string, error) {
+	if c.AdminToken == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(c.AdminToken)
+	if err != nil {
+		return "", fmt.Errorf("--admin-token: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// A ctlSubject is what ctl set, reset and recover are about.
+type ctlSubject struct {
+	ctlProxy
+	ctlToken
+	Worker string `arg:"" name:"worker[/member]" help:"Name of a worker of worker.list, and of one of its members."`
+}
+
+type ctlSet struct {
+	ctlSubject
+	Settings []string `arg:"" name:"setting=value" help:"What to change."`
+}
+
+// run is ctl reset and ctl recover, and the end of ctl set.
+func (c *ctlSubject) run(ctx context.Context, e env, do string, settings url.Values) error {
+	token, err := c.read()
+	if err != nil {
+		return err
+	}
+	name, member, of := strings.Cut(c.Worker, "/")
+	if of {
+		settings.Set("member", member)
+	}
+	said, err := c.ask(ctx, http.MethodPost, "/api/workers/"+url.PathEscape(name)+"/"+do+"?"+settings.Encode(), token)
+	if err != nil {
+		say(e.stderr, "proxy: ctl %s %s: %v\n", do, c.Worker, err)
+		return errFailed
+	}
+	say(e.stdout, "%s", said)
+	return nil
+}
+
+// run is ctl set.
+func (c *ctlSet) run(ctx context.Context, e env) error {
+	settings := url.Values{}
+	for _, s := range c.Settings {
+		name, value, ok := strings.Cut(s, "=")
+		if !ok || name == "member" || name == "token" {
+			return fmt.Errorf("ctl set: %q is no setting=value", s)
+		}
+		settings.Set(name, value)
+	}
+	return c.ctlSubject.run(ctx, e, "set", settings)
+}
+
 // run is ctl drain and ctl resume.
 func (c *ctlOrder) run(ctx context.Context, e env, order string) error {
-	token := ""
-	if c.AdminToken != "" {
-		text, err := os.ReadFile(c.AdminToken)
-		if err != nil {
-			return fmt.Errorf("--admin-token: %w", err)
-		}
-		token = strings.TrimSpace(string(text))
+	token, err := c.read()
+	if err != nil {
+		return err
 	}
 	said, err := c.ask(ctx, http.MethodPost, "/api/members/"+url.PathEscape(c.Node)+"/"+order, token)
 	if err != nil {

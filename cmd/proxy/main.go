@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -78,6 +79,12 @@ func run(ctx context.Context, e env) error {
 		return c.Ctl.Drain.run(ctx, e, "drain")
 	case "ctl resume <node>":
 		return c.Ctl.Resume.run(ctx, e, "resume")
+	case "ctl set <worker[/member]> <setting=value>":
+		return c.Ctl.Set.run(ctx, e)
+	case "ctl reset <worker[/member]>":
+		return c.Ctl.Reset.run(ctx, e, "reset", url.Values{})
+	case "ctl recover <worker[/member]>":
+		return c.Ctl.Recover.run(ctx, e, "recover", url.Values{})
 	case "ctl members":
 		return c.Ctl.Members.run(ctx, e)
 	default:

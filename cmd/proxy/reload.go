@@ -84,6 +84,9 @@ func (s *server) replace(file *worker.File, rules *urimap.Map) {
 		return
 	}
 	s.file = file
+	if err := s.resume(file, rules); err != nil {
+		s.log.Error().Err(err).Msg("change not kept")
+	}
 	done := s.log.Info().Strs("workers", file.List)
 	if rules != nil {
 		done = done.Int("rules", len(rules.Rules))

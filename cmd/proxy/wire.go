@@ -48,6 +48,7 @@ type server struct {
 	pages     http.Handler     // of admin
 	closers   []func() error   // undo the start, last first
 	token     admin.Token
+	kept      kept
 	stopping  atomic.Bool // requests are no longer accepted
 }
 
@@ -103,6 +104,13 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	}
 	s.file = file
 	s.closers = append(s.closers, func() error { s.proxy.Close(); return nil })
+	s.kept.path, s.kept.log = cfg.State, s.log
+	if s.kept.all, err = readState(cfg.State); err != nil {
+		return nil, err
+	}
+	if err := s.resume(file, rules); err != nil {
+		return nil, err
+	}
 	if err := s.listen(ctx); err != nil {
 		return nil, err
 	}
@@ -119,7 +127,7 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	if err != nil {
 		return nil, err
 	}
-	s.pages, err = status.New(status.Config{Snapshot: s.snapshot, Ready: s.ready, Order: s.order, Token: s.token})
+	s.pages, err = status.New(status.Config{Snapshot: s.snapshot, Ready: s.ready, Order: s.order, Change: s.change, Token: s.token})
 	if err != nil {
 		return nil, err
 	}

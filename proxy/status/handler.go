@@ -38,6 +38,11 @@ type Config struct {
 	// those who know Token. If nil, the handler changes nothing.
 	Order func(route string, drain bool) (done string, err error)
 
+	// Change does what an operator wants of a worker; its error wraps one of those that
+	// stand beside [Change]. It is called for those who know Token. If nil, there is no
+	// such thing.
+	Change func(Change) error
+
 	// Token is what somebody must know who changes something (D11). If zero, nobody
 	// can, and the page has no buttons.
 	Token admin.Token
@@ -63,6 +68,9 @@ type Config struct {
 //	/                              the page's form
 //	/api/members/ROUTE/drain       no new sessions; an app node hands over those that it has (SESS-39)
 //	/api/members/ROUTE/resume      undoes that
+//	/api/workers/WORKER/set        ?lbfactor=2&…, with &member=NAME of a member: settings by their directives
+//	/api/workers/WORKER/reset      sets counts to zero; likewise
+//	/api/workers/WORKER/recover    ?member=NAME: lets it be tried at once
 //
 // A profile lasts as long as its seconds parameter says, which a server's write
 // time-out must allow.
@@ -85,7 +93,7 @@ func New(cfg Config) (http.Handler, error) {
 			return nil, fmt.Errorf("status: Config.Registry: %w", err)
 		}
 	}
-	a := &handler{snapshot: cfg.Snapshot, ready: cfg.Ready, token: cfg.Token}
+	a := &handler{change: cfg.Change, snapshot: cfg.Snapshot, ready: cfg.Ready, token: cfg.Token}
 
 	r := chi.NewRouter()
 	r.Use(middleware.GetHead, harden)
@@ -94,6 +102,9 @@ func New(cfg Config) (http.Handler, error) {
 		a.orders = &orders{give: cfg.Order}
 		r.Post("/", a.submit)
 		r.Handle("/api/members/{route}/{order:drain|resume}", cfg.Token.Change(http.HandlerFunc(a.post)))
+	}
+	if cfg.Change != nil {
+		r.Handle("/api/workers/{worker}/{do:set|reset|recover}", cfg.Token.Change(http.HandlerFunc(a.changeWorker)))
 	}
 	r.Get("/api/members", a.members)
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{}))
@@ -128,6 +139,7 @@ func harden(next http.Handler) http.Handler {
 
 // handler is what the handlers have in common.
 type handler struct {
+	change   func(Change) error // nil: there are none
 	snapshot func() Snapshot
 	ready    func() error
 	token    admin.Token

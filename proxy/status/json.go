@@ -15,6 +15,7 @@ type (
 	memberJSON struct {
 		Worker       string         `json:"worker"`
 		Name         string         `json:"name"`
+		Type         string         `json:"type"`
 		Route        string         `json:"route"`
 		Address      string         `json:"address"`
 		Boot         uint32         `json:"boot,omitempty"`
@@ -24,6 +25,11 @@ type (
 		InService    bool           `json:"inService"`
 		ByGossip     bool           `json:"byGossip"`
 		LBFactor     int            `json:"lbfactor"`
+		LBMult       uint64         `json:"lbmult"`
+		LBValue      uint64         `json:"lbvalue"`
+		Distance     int            `json:"distance"`
+		Domain       string         `json:"domain"`
+		Redirect     string         `json:"redirect"`
 		Sessions     *int64         `json:"sessions,omitempty"`
 		Copies       int64          `json:"copies,omitempty"`
 		Lacking      int64          `json:"lackingCopy,omitempty"`
@@ -33,16 +39,19 @@ type (
 		Tunnels      int            `json:"tunnels"`
 		Waiting      int            `json:"waiting"`
 		Open         int            `json:"connections"`
+		MaxOpen      int            `json:"maxConnections"`
 		Served       uint64         `json:"served"`
 		NewSessions  uint64         `json:"newSessions"`
 		Errors       uint64         `json:"errors"`
 		ClientErrors uint64         `json:"clientErrors"`
+		Timeouts     uint64         `json:"replyTimeouts"`
 		Busy         uint64         `json:"busy"`
 		Retries      uint64         `json:"retries"`
 		BytesRead    uint64         `json:"bytesRead"`
 		BytesWritten uint64         `json:"bytesWritten"`
 		LastError    *lastErrorJSON `json:"lastError,omitempty"`
 		RecoverIn    float64        `json:"recoverInSeconds,omitempty"`
+		ResetAt      *time.Time     `json:"resetAt,omitempty"`
 	}
 	drainJSON struct {
 		Since  time.Time `json:"since"`
@@ -83,6 +92,7 @@ func memberDocument(worker string, m Member) memberJSON {
 	doc := memberJSON{
 		Worker:       worker,
 		Name:         m.Name,
+		Type:         m.Type,
 		Route:        m.Route,
 		Address:      m.Address,
 		Boot:         m.Boot,
@@ -92,20 +102,31 @@ func memberDocument(worker string, m Member) memberJSON {
 		InService:    m.InService,
 		ByGossip:     m.ByGossip,
 		LBFactor:     m.LBFactor,
+		LBMult:       m.LBMult,
+		LBValue:      m.LBValue,
+		Distance:     m.Distance,
+		Domain:       m.Domain,
+		Redirect:     m.Redirect,
 		InFlight:     m.InFlight,
 		MaxInFlight:  m.MaxInFlight,
 		Tunnels:      m.Tunnels,
 		Waiting:      m.Waiting,
 		Open:         m.Open,
+		MaxOpen:      m.MaxOpen,
 		Served:       m.Served,
 		NewSessions:  m.NewSessions,
 		Errors:       m.Errors,
 		ClientErrors: m.ClientErrors,
+		Timeouts:     m.Timeouts,
 		Busy:         m.Busy,
 		Retries:      m.Retries,
 		BytesRead:    m.BytesRead,
 		BytesWritten: m.BytesWritten,
 		RecoverIn:    m.RecoverIn.Seconds(),
+	}
+	if !m.ResetAt.IsZero() {
+		at := m.ResetAt.UTC()
+		doc.ResetAt = &at
 	}
 	doc.Copies, doc.Lacking = m.Copies, m.Lacking
 	if d := m.Draining; d != nil {

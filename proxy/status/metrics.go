@@ -72,6 +72,8 @@ func NewCollector(snapshot func() Snapshot) *Collector {
 	gauge("tunnels", "Requests under way that have become tunnels.", func(m Member) float64 { return float64(m.Tunnels) })
 	gauge("waiting", "Requests that wait for their turn.", func(m Member) float64 { return float64(m.Waiting) })
 	gauge("connections", "Open connections, busy and idle.", func(m Member) float64 { return float64(m.Open) })
+	gauge("lb_value", "Load value; the lowest is chosen next.", func(m Member) float64 { return float64(m.LBValue) })
+	gauge("reply_timeouts", "Replies that did not come in time; halved by each maintenance.", func(m Member) float64 { return float64(m.Timeouts) })
 	counter("requests", "Requests sent; each attempt counts.", func(m Member) uint64 { return m.Served })
 	counter("new_sessions", "Requests sent that had no session.", func(m Member) uint64 { return m.NewSessions })
 	counter("errors", "Attempts that failed.", func(m Member) uint64 { return m.Errors })

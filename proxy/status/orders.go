@@ -88,15 +88,21 @@ func (o *orders) latest() *Done {
 	return o.last
 }
 
+// param returns a part of the path.
+func param(r *http.Request, name string) (string, error) {
+	v := chi.URLParam(r, name)
+	if r.URL.RawPath == "" {
+		return v, nil
+	}
+	return url.PathUnescape(v) // the router has left it escaped
+}
+
 // post is POST /api/members/ROUTE/drain and resume, for scripts.
 func (a *handler) post(w http.ResponseWriter, r *http.Request) {
-	route := chi.URLParam(r, "route")
-	if r.URL.RawPath != "" { // then the router has left it escaped
-		var err error
-		if route, err = url.PathUnescape(route); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
+	route, err := param(r, "route")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
 	}
 	said, status := a.orders.run(chi.URLParam(r, "order"), route)
 	if status != http.StatusOK {

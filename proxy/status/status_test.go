@@ -39,7 +39,7 @@ func sample() Snapshot {
 				Served: 7, Errors: 2, LastError: `dial tcp: <refused> & "gone"`, LastErrorAt: now.Add(-3 * time.Second), RecoverIn: 57 * time.Second,
 			}, {
 				Name: "c", Route: "c", Address: "127.0.0.1:8003", Boot: 9, Activation: "DIS", State: "OK/IDLE", Phase: "draining", InService: true,
-				ByGossip: true, LBFactor: 1, Sessions: 0, Copies: 31, ClientErrors: 1, LastErrorAt: now.Add(-2 * time.Hour),
+				ByGossip: true, LBFactor: 1, Distance: 2, Domain: "east", Redirect: "a", Timeouts: 4, MaxOpen: 3, Type: "http", ResetAt: now.Add(-time.Hour), Sessions: 0, Copies: 31, ClientErrors: 1, LastErrorAt: now.Add(-2 * time.Hour),
 			}},
 		}, {
 			Name: "empty", Type: "lb", Method: "Request",
