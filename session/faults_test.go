@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"testing/cryptotest"
@@ -109,6 +110,7 @@ type trial struct {
 	procs  map[string]*process
 	cut    [][2]string // addresses
 	absent []*process  // whom gossip has forgotten though they live
+	drowsy string      // who alone stands still, "" for anybody
 }
 
 // play plays the schedule of this seed.
@@ -127,9 +129,18 @@ func play(t *testing.T, seed uint64, sum *tally) {
 	for _, name := range names {
 		all += name
 	}
-	bubble(t, cfg, all, func(_ *testing.T, f *farm) {
+	w, drowsy := seed%uint64(len(weatherKinds)), ""
+	if w == standstill && seed/uint64(len(weatherKinds))%2 == 0 {
+		drowsy = names[0]
+	}
+	own := func(name string, cfg *Config) {
+		if name == drowsy {
+			cfg.AckTimeout = longest + time.Second
+		}
+	}
+	bubbleOf(t, cfg, own, all, func(_ *testing.T, f *farm) {
 		f.net.SetLatency(time.Duration(rnd.IntN(3000)) * time.Microsecond)
-		tr := &trial{farm: f, rand: rnd, names: names, history: history, procs: map[string]*process{}}
+		tr := &trial{farm: f, rand: rnd, names: names, history: history, procs: map[string]*process{}, drowsy: drowsy}
 		if rnd.IntN(2) == 0 {
 			f.mu.Lock()
 			f.skew = map[string]time.Duration{}
@@ -142,7 +153,7 @@ func play(t *testing.T, seed uint64, sum *tally) {
 			tr.procs[name] = tr.boot(f.nodes[name])
 		}
 		defer tr.going.Wait()
-		tr.run(seed, weatherKinds[seed%uint64(len(weatherKinds))])
+		tr.run(seed, weatherKinds[w])
 		sum.add(history)
 	})
 }
@@ -226,6 +237,16 @@ var weatherKinds = []weatherKind{
 		(*trial).cutOne, (*trial).cutOneWay, (*trial).isolate, (*trial).heal, (*trial).freeze, (*trial).forget,
 	}},
 }
+
+const (
+	// standstill is the one of weatherKinds in which members stand still. In half of
+	// its schedules it is always the same one, which is drowsy: its AckTimeout does not
+	// end meanwhile. So it finds at the thaw what a stopped process does, whose timers
+	// do not fire before: that the others have ended their connections (G3).
+	standstill = 3
+
+	longest = 8 * time.Second // that a member stands still
+)
 
 // kill ends a member without notice; two that are ready are left. Gossip notices
 // after a while.
@@ -398,16 +419,18 @@ func (tr *trial) remember() {
 
 // freeze stops a member for a while, for longer than a lease, than a client
 // waits, or than gossip does. Its handlers stop, and its connections: nothing is
-// read or written, and no end of one is noticed. The timers of the process go on,
-// but whatever fires meets what it would just after the thaw, before anything is
-// read.
+// read or written, and no end of one is noticed. The timers of the process go on:
+// it takes the others for silent meanwhile, unless it is the drowsy one.
 func (tr *trial) freeze() {
 	living := tr.living()
 	if len(living) < 2 {
 		return
 	}
 	p := living[tr.rand.IntN(len(living))]
-	d := []time.Duration{200 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second, 4 * time.Second, 8 * time.Second}[tr.rand.IntN(5)]
+	if one := tr.proc(tr.drowsy); one != nil && slices.Contains(living, one) {
+		p = one
+	}
+	d := []time.Duration{200 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second, 4 * time.Second, longest}[tr.rand.IntN(5)]
 	tr.history.fault(fmt.Sprintf("%s stands still for %v", p.self.ID(), d))
 	tr.history.breaks(1)
 	p.mu.Lock()
