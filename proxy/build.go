@@ -356,6 +356,7 @@ func (p *Proxy) newEndpoint(w *worker.Member, address string) (*endpoint.Endpoin
 		IdleTimeout:    w.PoolTimeout,
 		MaxAge:         p.age,
 	}
+	cfg.PingAfter, cfg.PingTimeout = w.PingInterval, w.PingTimeout
 	if w.Type == worker.TypeAJP13 {
 		cfg.PacketSize, cfg.ConnectProbe = w.MaxPacketSize, w.ConnectTimeout
 	}

@@ -28,6 +28,7 @@ type Conn struct {
 
 	born     time.Time
 	idle     time.Time // when it was kept
+	pinged   time.Time // when it was kept, or was last probed since
 	lifetime time.Duration
 	kept     bool          // it has served a request before this one
 	queued   time.Duration // of Took

@@ -79,6 +79,11 @@ type Config struct {
 	// that follows, a member behind a cut cable costs less than a second.
 	ProbeTimeout time.Duration
 
+	// PingAfter is how long a connection may be idle before it is probed while it is
+	// kept, and again after that time (connection_ping_interval, ping_mode I); the
+	// answer is awaited for PingTimeout. If zero, it is not.
+	PingAfter, PingTimeout time.Duration
+
 	// SocketTimeout bounds each read (socket_timeout). If zero, there is no
 	// limit.
 	SocketTimeout time.Duration
@@ -161,6 +166,7 @@ type Endpoint struct {
 
 	connect, connectProbe, prepost   time.Duration
 	probeAfter, probeTimeout         time.Duration
+	pingAfter, pingTimeout           time.Duration
 	retries                          int
 	interval, acquire, idleTime, age time.Duration
 	maxIdle, minIdle                 int
@@ -176,6 +182,7 @@ type Endpoint struct {
 	retired bool        // nothing is kept any more
 	timer   *time.Timer // runs sweep while connections are kept; nil before the first
 	armed   bool        // timer will fire
+	pinged  *Conn       // by sweep, now
 	sweeps  sync.WaitGroup
 
 	counts counts
@@ -229,6 +236,8 @@ func New(cfg Config) (*Endpoint, error) {
 		prepost:      cfg.Prepost,
 		probeAfter:   cmp.Or(cfg.ProbeAfter, defaultProbeAfter),
 		probeTimeout: cmp.Or(cfg.ProbeTimeout, defaultProbe),
+		pingAfter:    cfg.PingAfter,
+		pingTimeout:  cmp.Or(cfg.PingTimeout, defaultProbe),
 		retries:      cmp.Or(cfg.Retries, 1),
 		interval:     cmp.Or(cfg.RetryInterval, defaultInterval),
 		acquire:      cmp.Or(cfg.AcquireTimeout, defaultAcquire),
@@ -308,6 +317,9 @@ func (e *Endpoint) Close() {
 	e.mu.Lock()
 	e.closed = true
 	e.disarm()
+	if e.pinged != nil {
+		e.pinged.wire.Interrupt()
+	}
 	e.mu.Unlock()
 	e.Dismiss()
 	e.CloseKept()

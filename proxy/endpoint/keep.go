@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -17,7 +18,7 @@ func (e *Endpoint) keep(c *Conn) bool {
 	if e.age > 0 && now.Sub(c.born) >= e.age {
 		return false
 	}
-	c.idle, c.kept = now, true
+	c.idle, c.pinged, c.kept = now, now, true
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.unuse(c)
@@ -137,6 +138,9 @@ func (e *Endpoint) arm() {
 	if e.idleTime > 0 {
 		every = min(every, e.idleTime)
 	}
+	if e.pingAfter > 0 {
+		every = min(every, e.pingAfter)
+	}
 	e.sweeps.Add(1)
 	if e.timer == nil {
 		e.timer = time.AfterFunc(every, e.sweep)
@@ -158,8 +162,27 @@ func (e *Endpoint) disarm() {
 // its next use it is looked at in any case.
 const restless = time.Second
 
+// ping probes a kept connection if that is due, and reports whether it can be kept,
+// and whether the member was silent.
+func (e *Endpoint) ping(c *Conn, now time.Time) (usable, silent bool) {
+	if e.pingAfter <= 0 || now.Sub(c.pinged) < e.pingAfter {
+		return true, false
+	}
+	e.mu.Lock()
+	closed := e.closed
+	e.pinged = c
+	e.mu.Unlock()
+	if closed {
+		return false, false
+	}
+	c.pinged = now
+	_, usable, err := e.ask(c, e.pingTimeout)
+	return usable, errors.Is(err, errSilent)
+}
+
 // sweep closes kept connections that the member has closed or that were idle for
-// too long, but leaves minIdle of the latter. Those it looks at are not in the
+// too long, but leaves minIdle of the latter, and probes those for which it is time.
+// Those it looks at are not in the
 // list meanwhile, so that no lock is held.
 func (e *Endpoint) sweep() {
 	defer e.sweeps.Done()
@@ -174,9 +197,13 @@ func (e *Endpoint) sweep() {
 	left := len(old) + len(e.kept)
 	e.mu.Unlock()
 
-	good := old[:0]
+	good, silent := old[:0], false
 	for _, c := range old {
-		if e.expired(c, now) && left > e.minIdle || c.wire.Look() != http1.Quiet {
+		usable := !silent && (!e.expired(c, now) || left <= e.minIdle) && c.wire.Look() == http1.Quiet
+		if usable {
+			usable, silent = e.ping(c, now)
+		}
+		if !usable {
 			e.counts.stale.Add(1)
 			c.drop()
 			left--
@@ -185,8 +212,12 @@ func (e *Endpoint) sweep() {
 		good = append(good, c)
 	}
 
+	if silent {
+		e.CloseKept() // each of them would cost a request the wait for an answer
+	}
+
 	e.mu.Lock()
-	e.armed = false
+	e.armed, e.pinged = false, nil
 	closed := e.closed || e.retired
 	if !closed {
 		e.kept = slices.Insert(e.kept, 0, good...)

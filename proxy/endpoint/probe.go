@@ -52,31 +52,36 @@ func (e *Endpoint) Probe(ctx context.Context) *Failure {
 }
 
 // check probes a kept connection if that is due. answered says that the member
-// lives, usable that the request may go over this connection.
-func (e *Endpoint) check(c *Conn) (answered, usable bool) {
+// lives, usable that the request may go over this connection; err says why not.
+func (e *Endpoint) check(c *Conn) (answered, usable bool, err error) {
 	wait := e.prepost
 	if wait <= 0 {
 		if e.probeAfter < 0 || time.Since(c.idle) <= e.probeAfter {
-			return false, true
+			return false, true, nil
 		}
 		wait = e.probeTimeout
 	}
-	answered, usable, err := e.ask(c, wait)
+	answered, usable, err = e.ask(c, wait)
 	if errors.Is(err, errSilent) {
 		// The others were idle for even longer. Each of them would cost wait.
 		e.CloseKept()
 	}
-	return answered, usable
+	return answered, usable, err
 }
 
-// checkNew probes a new connection if that is due. If the member answers and
+// checkNew probes a new connection if that is due: also if the member has been silent
+// on a kept one, since a process that is frozen is connected to all the same. If the member answers and
 // closes, the connection is replaced by another, which is not probed.
-func (e *Endpoint) checkNew(ctx context.Context, c *Conn) (*Conn, *Failure) {
+func (e *Endpoint) checkNew(ctx context.Context, c *Conn, silent bool) (*Conn, *Failure) {
 	wait := e.connectProbe
 	if wait <= 0 {
 		wait = e.prepost
 	}
-	if wait <= 0 {
+	switch {
+	case wait > 0:
+	case silent:
+		wait = e.probeTimeout
+	default:
 		return c, nil
 	}
 	answered, usable, err := e.ask(c, wait)

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -54,7 +55,7 @@ func (e *Endpoint) send(ctx context.Context, first []byte, w Wait, fresh bool) (
 // attempt is one try: kept connections, unless it is to be a fresh one, then at most
 // one new one.
 func (e *Endpoint) attempt(ctx context.Context, first []byte, fresh bool) (*Conn, *Failure) {
-	probe := true // until the member has shown that it lives
+	probe, silent := true, false // until the member has shown that it lives; it was asked in vain
 	begun := time.Now()
 	for now := begun; !fresh; now = time.Now() {
 		c := e.take(now)
@@ -63,8 +64,9 @@ func (e *Endpoint) attempt(ctx context.Context, first []byte, fresh bool) (*Conn
 		}
 		c.readied = now.Sub(begun)
 		if probe {
-			answered, usable := e.check(c)
+			answered, usable, err := e.check(c)
 			probe = !answered
+			silent = errors.Is(err, errSilent)
 			if !usable {
 				c.drop()
 				continue
@@ -86,7 +88,7 @@ func (e *Endpoint) attempt(ctx context.Context, first []byte, fresh bool) (*Conn
 		return nil, f
 	}
 	if probe {
-		if c, f = e.checkNew(ctx, c); f != nil {
+		if c, f = e.checkNew(ctx, c, silent); f != nil {
 			return nil, f
 		}
 	}

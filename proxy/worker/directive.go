@@ -31,7 +31,6 @@ type directive struct {
 	roles  role
 	repeat repeat
 	old    string // if not empty it is deprecated, and this is what to write instead or what becomes of it
-	later  bool   // parsed, but without effect in this version
 }
 
 // directiveOf returns the directive that a name ends in: what follows the last
@@ -93,7 +92,7 @@ func directiveTable() func() map[string]directive {
 		"connection_pool_minsize":    {roles: asServer},
 		"connection_pool_timeout":    {roles: asServer},
 		"connection_acquire_timeout": {roles: asServer},
-		"connection_ping_interval":   {roles: asServer, later: true},
+		"connection_ping_interval":   {roles: asServer},
 
 		"ping_mode":        {roles: asServer},
 		"ping_timeout":     {roles: asServer},

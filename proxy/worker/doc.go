@@ -42,8 +42,7 @@
 //
 // Workers are of type lb (a balancer), ajp (ajp13, ajp14, ajp12), http or status.
 // This version runs lb, ajp13, http and status; the other types are read, and are an
-// error where they would be used. "later" means: read, but without effect yet, and a warning
-// if the file asks for something that will not happen.
+// error where they would be used.
 //
 //	directive                   type   unit   default          meaning
 //	worker.list             +   list          ajp13            workers that URIs can be mapped to
@@ -69,7 +68,7 @@
 //	connection_pool_minsize     int           (size+1)/2       idle connections that are not closed
 //	connection_pool_timeout     int    s      0: never         idle connections are closed after this
 //	connection_acquire_timeout  int    ms     retries*interval wait for a free connection; 0 is one try (mod_jk: none)
-//	connection_ping_interval    int    s      0: never         probe of idle connections; later
+//	connection_ping_interval    int    s      0: never         probe of connections that were idle for so long
 //	ping_mode                   letters       none             C, P, I, A: see connect_timeout, prepost_timeout, connection_ping_interval
 //	ping_timeout                int    ms     10000            what ping_mode gives these three
 //	connect_timeout             int    ms     0                ajp: CPING after connecting; http: see below

@@ -80,8 +80,6 @@ func (p *parser) effect(w *named, prop *property) {
 		p.warn(prop.line, "%s: has no effect on %s", properties.Show(prop.origin), w.roles)
 	case name == "mount" && !slices.Contains(p.file.List, strings.TrimSuffix(strings.TrimPrefix(prop.key, "worker."), ".mount")):
 		p.warn(prop.line, "%s: has no effect, because the worker is not in worker.list", properties.Show(prop.origin))
-	case d.roles&w.roles != 0 && d.later:
-		p.warn(prop.line, "%s: is not supported yet and has no effect", properties.Show(prop.origin))
 	}
 }
 

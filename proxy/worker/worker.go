@@ -212,7 +212,7 @@ type Member struct {
 	AcquireTimeout time.Duration // wait for a free connection when PoolSize is reached; zero: one try
 	PingMode       PingMode      // as configured; already worked into the times above and below
 	PingTimeout    time.Duration // as configured; likewise
-	PingInterval   time.Duration // idle connections are probed at this age; zero: never (parsed only)
+	PingInterval   time.Duration // idle connections are probed at this age; zero: never
 
 	Route      string     // by which cookies name it; its Name unless set; unique in an LB
 	LBFactor   int        // share of the load; at least 1
