@@ -187,6 +187,16 @@ func (x *exchange) forwardAttributes() {
 		m.Attribute(ajp.QueryString, q[1:])
 	}
 	m.AttributeString(ajp.Route, x.lease.Route())
+	if facts := x.clientTLS(); facts != nil {
+		if facts.cert != nil {
+			m.Attribute(ajp.Certificate, facts.cert)
+		}
+		m.AttributeString(ajp.Cipher, facts.cipher)
+		if facts.bits > 0 {
+			m.Number(ajp.KeySize, facts.bits)
+		}
+		m.NamedString("AJP_SSL_PROTOCOL", facts.protocol)
+	}
 	if x.origin.used > 0 {
 		m.NamedString("AJP_REMOTE_PORT", unknownPort) // that of the client before the proxy before us
 	} else {
@@ -197,6 +207,15 @@ func (x *exchange) forwardAttributes() {
 }
 
 const unknownPort = "0"
+
+// clientTLS is what is known of the client's TLS: nothing, if it came to a trusted
+// proxy before us.
+func (x *exchange) clientTLS() *tlsFacts {
+	if x.origin.used > 0 {
+		return nil
+	}
+	return x.from.tlsFacts()
+}
 
 // continues lets a client that waits for that send its body: over AJP13 a member
 // cannot say so itself.
@@ -266,8 +285,9 @@ func (x *exchange) sendPiece(n int) error {
 	return nil
 }
 
-// piece makes a packet of the next n bytes of the body, or fewer if it would have to
-// wait for further ones.
+// piece makes a packet of the next n bytes of the body, as mod_jk does (mod_jk.md 7.3).
+// Of a body that has no length it makes one of fewer bytes rather than wait for
+// further ones: it may be a conversation.
 func (x *exchange) piece(n int) ([]byte, error) {
 	w := &x.ajp
 	if w.over {
@@ -277,7 +297,7 @@ func (x *exchange) piece(n int) ([]byte, error) {
 		return w.buf[:ajp.HeadBody(w.buf, 0)], nil
 	}
 	got := 0
-	for got < n && (got == 0 || x.bodyReady()) {
+	for got < n && (got == 0 || x.framing == http1.Length || x.bodyReady()) {
 		part, err := x.bodyPart(n - got)
 		if err == io.EOF { //nolint:errorlint // bodyPart returns it bare
 			w.over = true

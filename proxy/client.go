@@ -25,6 +25,7 @@ type Client struct {
 	local    []byte               // the address that it has connected to, without the port
 	proto    []byte               // http or https
 	tls      *tls.ConnectionState // nil without TLS
+	facts    *tlsFacts            // of tls, once a member over AJP13 is told; else nil
 	cert     []byte               // the line Client-Cert (RFC 9440), if the client has shown one
 	lines    []byte               // X-Forwarded-For and -Proto of it alone
 	element  []byte               // the parameter for of Forwarded

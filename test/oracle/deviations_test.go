@@ -546,6 +546,7 @@ var unseen = map[string]string{
 	"a status below 200":            "members send none",
 	"the end of an AJP13":           "seen as a drop",
 	"`Connection`, what it names":   "members send none",
+	"`ssl_session`":                 "clients come without TLS",
 	"`Last-Modified` after":         "members send none",
 	"remote port, over":             "nobody is trusted",
 	"several equal":                 "the client sends one",
