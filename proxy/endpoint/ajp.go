@@ -48,7 +48,7 @@ func (c *Conn) event() (ajp.Event, error) {
 
 // longContent is how much of a body has to have come before it is read with a big
 // buffer.
-const longContent = 64 << 10
+const longContent = 16 << 10
 
 // feed answers an Ask.
 func (c *Conn) feed(n int) error {

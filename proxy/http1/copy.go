@@ -52,6 +52,9 @@ func (c *Conn) CopyBody(out *Out, f Framing, src Source) (n int64, rerr, werr er
 			if werr = c.Send(out); werr != nil {
 				return n, nil, werr
 			}
+			if n >= longBody {
+				out.Free() // it may be a big one, and the wait long
+			}
 		}
 		p, err := src.Next()
 		if err == io.EOF { //nolint:errorlint // a Source returns it bare, as an io.Reader does
@@ -66,13 +69,17 @@ func (c *Conn) CopyBody(out *Out, f Framing, src Source) (n int64, rerr, werr er
 		if f == NoBody {
 			continue // a body where none was announced: nobody may see it
 		}
-		if out.Fits(len(p)) {
+		if out.Fits(len(p)) || n >= longBody && out.fitsBig(len(p)) {
 			out.Piece(f, p)
 		} else if werr = c.sendWith(out, f, p); werr != nil {
 			return n, nil, werr
 		}
 	}
 }
+
+// longBody is how much of a body has to have come before its small pieces are
+// combined in a big buffer, for fewer system calls.
+const longBody = 64 << 10
 
 // sendWith sends what out holds and p, framed, in one system call where the
 // connection can.

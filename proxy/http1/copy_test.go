@@ -3,6 +3,7 @@ package http1
 import (
 	"errors"
 	"io"
+	"net"
 	"strings"
 	"testing"
 )
@@ -205,5 +206,56 @@ func TestOutField(t *testing.T) {
 	out.Free()
 	if out.Len() != 0 {
 		t.Errorf("Len after Free = %d", out.Len())
+	}
+}
+
+// A tally counts what is written to it.
+type tally struct {
+	net.Conn
+	writes int
+	bytes  int64
+}
+
+func (t *tally) Write(p []byte) (int, error) {
+	t.writes++
+	t.bytes += int64(len(p))
+	return len(p), nil
+}
+
+// A parcel is a body of so many pieces, which are all there.
+type parcel struct {
+	piece []byte
+	left  int
+}
+
+func (p *parcel) Next() ([]byte, error) {
+	if p.left == 0 {
+		return nil, io.EOF
+	}
+	p.left--
+	return p.piece, nil
+}
+
+func (p *parcel) Ready() bool    { return true }
+func (p *parcel) Trailer() *Head { return nil }
+
+// Small pieces of a long body, as those of AJP13 are, cost few writes; and a body
+// that is waited for holds no big buffer.
+func TestCopyBodyCombines(t *testing.T) {
+	bufs := NewBuffers(BuffersConfig{})
+	to := &tally{}
+	c := NewConn(to, ConnConfig{Buffers: bufs})
+	var out Out
+	out.Init(bufs)
+	const n = 8184 * 128
+	if _, rerr, werr := c.CopyBody(&out, Length, &parcel{make([]byte, 8184), 128}); rerr != nil || werr != nil {
+		t.Fatal(rerr, werr)
+	}
+	if to.bytes != n || to.writes > 40 { // pairs of which are one writev over TCP
+		t.Errorf("%d bytes by %d writes, want %d by 40 at most", to.bytes, to.writes, n)
+	}
+	out.Free()
+	if in := bufs.InUse(); in != 0 {
+		t.Errorf("%d buffers in use", in)
 	}
 }

@@ -246,6 +246,12 @@ func (o *Out) Piece(f Framing, p []byte) {
 // Fits reports whether n bytes of a body fit, framed.
 func (o *Out) Fits(n int) bool { return n+chunkFrame <= o.Room() }
 
+// fitsBig reports whether n bytes of a body are a small piece that fits, framed, into
+// a big buffer behind what is there.
+func (o *Out) fitsBig(n int) bool {
+	return n <= o.bufs.size && len(o.b)+n+chunkFrame <= o.bufs.big
+}
+
 func (o *Out) chunkHead(n int) {
 	o.grow(chunkFrame)
 	o.b = strconv.AppendInt(o.b, int64(n), 16)
