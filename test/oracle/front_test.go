@@ -110,12 +110,18 @@ func apache(t *testing.T, dir, more string) *front {
 // be compared: how often a request may be sent again, which mod_jk does not limit.
 func understudy(t *testing.T, dir string) *front {
 	t.Helper()
+	return understudyWith(t, dir)
+}
+
+// understudyWith is understudy with further flags.
+func understudyWith(t *testing.T, dir string, flags ...string) *front {
+	t.Helper()
 	addr := stage.FreeAddr(t)
 	args := []string{
 		"serve", "--workers", filepath.Join(dir, "workers.properties"), "--urimap", filepath.Join(dir, "uriworkermap.properties"),
 		"--listen", addr, "--admin", "none", "--compat", "--max-resend=-1", "--retry-budget", "0", "--stop-timeout", "1s",
 	}
-	return newFront(t, addr, stage.Command{Name: "understudy", Binary: binaries.Proxy, Args: args})
+	return newFront(t, addr, stage.Command{Name: "understudy", Binary: binaries.Proxy, Args: append(args, flags...)})
 }
 
 func newFront(t *testing.T, addr string, c stage.Command) *front {
