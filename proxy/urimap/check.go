@@ -40,6 +40,7 @@ func (p *parser) check() {
 		}
 		p.worker(r, used)
 	}
+	p.reach()
 	for i := range p.cfg.Workers {
 		if name := p.cfg.Workers[i].Name; !used[name] {
 			p.warn(0, "no rule maps to worker %s, so it gets no requests", properties.Quote(name))
@@ -50,6 +51,66 @@ func (p *parser) check() {
 			p.warnRule(r, "'-' disables this rule only; %s has the same pattern and is in force", other.where())
 		}
 	}
+}
+
+// maxCompared is how many rules are compared with each other by reach.
+const maxCompared = 2000
+
+// reach warns of rules that match, but never count: an earlier one matches all that
+// they do, or an exclusion does. mod_jk orders rules by slashes and length, so a rule
+// for one path may stand behind one for many.
+func (p *parser) reach() {
+	if len(p.m.Rules) > maxCompared {
+		return
+	}
+	for i, r := range p.m.Rules {
+		if r.Disabled || r.Exclude {
+			continue
+		}
+		if by := p.coveredBy(i); by != nil && by.Exclude {
+			p.warnRule(r, "%s never maps anything: %s excludes all that it matches", properties.Show(r.Pattern), by.where())
+		} else if by != nil {
+			p.warnRule(r, "%s never counts: %s comes first and matches all that it does", properties.Show(r.Pattern), by.where())
+		}
+	}
+}
+
+// coveredBy returns a rule because of which rule i never counts, or nil. Equal ones
+// have been warned of.
+func (p *parser) coveredBy(i int) *Rule {
+	r := p.m.Rules[i]
+	for j, o := range p.m.Rules {
+		switch {
+		case o.Disabled || o.Host != r.Host:
+		case o.Exclude && o.Worker != r.Worker && o.Worker != everyWorker:
+		case !o.Exclude && (j >= i || o.Pattern == r.Pattern):
+		case covers(o.Pattern, r.Pattern):
+			return o
+		}
+	}
+	return nil
+}
+
+// covers reports whether pattern a matches all that pattern b matches, as far as that
+// can be told by looking at one byte after the other: a '*' of b by a '*' of a alone.
+func covers(a, b string) bool {
+	i, star, from := 0, -1, 0
+	for j := 0; j < len(b); {
+		switch {
+		case i < len(a) && a[i] == '*':
+			star, from = i, j
+			i++
+		case i < len(a) && (a[i] == b[j] && b[j] != '*' || a[i] == '?' && b[j] != '*'):
+			i++
+			j++
+		case star >= 0:
+			from++
+			i, j = star+1, from
+		default:
+			return false
+		}
+	}
+	return strings.Trim(a[i:], "*") == ""
 }
 
 // unmatchable returns why no normalised path can match a pattern, or "".

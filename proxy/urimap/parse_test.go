@@ -361,3 +361,28 @@ func TestManyProblems(t *testing.T) {
 		t.Errorf("Parse = %v with %d problems, want an error and %d", err, len(m.Problems), properties.MaxProblems)
 	}
 }
+
+// TestReach: rules that never count are warned of (mod_jk.md 12, unreachable rule),
+// and no others.
+func TestReach(t *testing.T) {
+	tests := []struct{ a, b string }{
+		{"/a/?*", "/a/b"}, {"/*", "/a"}, {"/*", "/*/*"}, {"/a*c", "/abbc"}, {"/a*b*c", "/a*b?c"}, {"/a**", "/a*"}, {"/?", "/?"}, {"/a*", "/a"}, {"*a*b", "/a/*ab"},
+	}
+	for _, tt := range tests {
+		if !covers(tt.a, tt.b) {
+			t.Errorf("covers(%q, %q) = false", tt.a, tt.b)
+		}
+	}
+	for _, tt := range []struct{ a, b string }{
+		{"/a/?*", "/a/*"}, {"/a/b", "/a/?"}, {"/a", "/a*"}, {"/?", "/*"}, {"/a*c", "/a*"}, {"/*.jsp", "/a*"}, {"/ab", "/a"}, {"", "/"}, {"/a?", "/a"},
+	} {
+		if covers(tt.a, tt.b) {
+			t.Errorf("covers(%q, %q) = true", tt.a, tt.b)
+		}
+	}
+	m := parse(t, "/a/?*=w\n/a/b=v\n/c/*=w\n!/c/*=*\n/d/x=w\n!/d/*=v\n-/e/?*=w\n/e/f=w\n/www.test/g/?*=w\n/g/h=w\n", Config{Hosts: []string{"www.test"}})
+	wantProblems(t, m,
+		"uriworkermap.properties:2: /a/b: /a/b never counts: uriworkermap.properties:1: /a/?* comes first and matches all that it does",
+		"uriworkermap.properties:3: /c/*: /c/* never maps anything: uriworkermap.properties:4: !/c/* excludes all that it matches",
+	)
+}

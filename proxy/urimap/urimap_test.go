@@ -302,6 +302,7 @@ func TestMounts(t *testing.T) {
 	wantProblems(t, m,
 		`workers.properties:5: worker.jk-watch.mount: "nothing" does not begin with '/', so it is no rule`,
 		"workers.properties:5: /ops/jk: /ops/jk has no effect, because uriworkermap.properties:6: /ops/jk has the same pattern and comes first",
+		"workers.properties:5: /ax: /ax never counts: uriworkermap.properties:7: /?x comes first and matches all that it does",
 	)
 }
 
