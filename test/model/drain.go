@@ -50,7 +50,7 @@ func drains(s *State, sc *scope, try func(class, string, func(*world))) {
 		stuck := !primary && holds && int(others) <= opt.Want && s.reach(m, r.Prim) && s.quiet(m) // its primary counts on it, and goes on alone
 		if stuck {
 			p := w0.rec(r.Prim)
-			stuck = sameEpoch(p, r) && p.Copies&(1<<n) != 0 && s.Nodes[name(r.Prim)].Drain == 0 && w0.candidate(r.Prim, nobody) == 0
+			stuck = sameEpoch(p, r) && p.Copies&(1<<n) != 0 && s.Nodes[name(r.Prim)].Drain == 0 && w0.candidate(r.Prim, nobody) == 0 && s.Nodes[name(r.Prim)].AckV >= p.Ver
 		}
 		if !w0.busy(m) && (!holds || stuck || !opt.Left && !primary) {
 			try(cFault, label("%s leaves", mname(m)), func(w *world) { w.leave(n, int(others)) })

@@ -17,6 +17,7 @@ type scope struct {
 	NoCopy                                bool // start with secondary NONE
 	Sync                                  bool
 	Want                                  int // secondaries; 0 means one
+	Plain                                 bool
 	Loose                                 int // 1: replies do not wait
 	Idle, Life                            int8
 	Ticks, Slow                           int // ticks that pass, and how often a clock stands still for one
@@ -29,7 +30,7 @@ func initial(sc scope) State {
 	for n := range sc.Names {
 		s.Nodes[n].Up = 1
 	}
-	opt.Want, opt.Loose, opt.Idle, opt.Life = max(1, sc.Want), sc.Loose, sc.Idle, sc.Life
+	opt.Want, opt.Loose, opt.Idle, opt.Life, opt.Plain = max(1, sc.Want), sc.Loose, sc.Idle, sc.Life, sc.Plain
 	s.Now, s.Off = start, sc.Skew
 	r := Rec{Has: 1, N: 1, Prim: 0, Copies: 1<<(opt.Want+1) - 2, Ver: 1, Data: 1, Loose: uint8(sc.Loose), Acc: start + sc.Skew[0]}
 	if sc.Life > 0 {

@@ -63,9 +63,9 @@ func (w *world) tellAccess(m member) {
 	}
 }
 
-// unsent: m does not arrive.
+// unsent: m does not arrive. What nobody waits for is lost with it.
 func (w *world) unsent(m *Msg) {
-	if opt.Idle > 0 && m.T == mPut {
+	if opt.Idle > 0 && m.T == mPut && m.Op == noOp {
 		w.s.Lag = 1
 	}
 }

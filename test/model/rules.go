@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // rules can be switched off one by one, to see what they are for.
 type rules struct {
@@ -49,6 +52,7 @@ type rules struct {
 	Majority   bool
 	Slow       bool // handlers take time: others may interleave
 	Resend     bool // requests on a dead member are sent again once
+	Plain      bool // every other write changes a key of its own only
 	Loose      int  // 1: replies do not wait for copies
 	Names      int
 	Want       int  // secondaries
@@ -242,8 +246,8 @@ func (w *world) conflict(m member, old, r *Rec) {
 	if old.Has == 0 || old.Dead != 0 || r.Dead != 0 || r.Has == 0 {
 		return
 	}
-	if opt.Idle > 0 && int8(old.Acc-r.Acc) > 0 {
-		w.s.Lag = 1 // the winner does not know
+	if opt.Idle > 0 && opt.Merge && int8(old.Acc-r.Acc) > 0 {
+		w.s.Lag = 1 // the winner has not met this one, and does not know
 	}
 	if old.N > r.N || r.Lin[old.N] != old.Lin[old.N] {
 		lost := old.Data &^ r.Data
@@ -686,7 +690,8 @@ func (w *world) finish(i int) {
 func (w *world) apply(i int) bool {
 	o := &w.s.Ops[i]
 	r := w.rec(o.At)
-	if r.Cnt != o.Read && r.Cnt != o.Read+1 {
+	plain := opt.Plain && bits.TrailingZeros8(o.Bit)%2 == 0
+	if !plain && r.Cnt != o.Read && r.Cnt != o.Read+1 {
 		if o.Late == 1 && opt.Yield {
 			w.fail(i)
 			return false
@@ -695,12 +700,14 @@ func (w *world) apply(i int) bool {
 			w.s.N6 = 1
 		}
 	}
-	if r.Data&o.Bit != 0 && r.Cnt == o.Read+1 {
+	if r.Data&o.Bit != 0 && (plain || r.Cnt == o.Read+1) {
 		return true // it is done already
 	}
 	r.Ver++
 	r.Data |= o.Bit
-	r.Cnt = o.Read + 1
+	if !plain {
+		r.Cnt = o.Read + 1
+	}
 	return true
 }
 
@@ -981,6 +988,9 @@ func (w *world) reply(i int) {
 	if o.Kind == kWrite && data&o.Bit == 0 {
 		w.bad("the reply does not include its own write")
 	}
+	if o.Kind == kWrite && w.s.Rep&o.Bit != 0 && !w.anybody(o.Bit) {
+		w.bad("acknowledged %05b after it was reported as lost", o.Bit)
+	}
 	flagged := o.Fail == 1 || opt.ReplyCheck && !includes(&o.Best, o.C.N, o.C.Boot)
 	if flagged {
 		w.note(aFlag)
@@ -1097,6 +1107,16 @@ func (w *world) tombReached(m member, among uint8) bool {
 			continue
 		}
 		if x := w.s.now(n); x == m || w.s.reach(m, x) {
+			return true
+		}
+	}
+	return false
+}
+
+// anybody reports whether a living member has what the write bit did.
+func (w *world) anybody(bit uint8) bool {
+	for n := range uint8(opt.Names) {
+		if r := &w.s.Nodes[n].R; w.s.Nodes[n].Up == 1 && r.Has == 1 && r.Dead == 0 && r.Data&bit != 0 {
 			return true
 		}
 	}

@@ -78,6 +78,7 @@ func seedScope(rng *rand.Rand) scope {
 	if rng.IntN(4) == 0 {
 		sc.Loose = 1
 	}
+	sc.Plain = rng.IntN(2) == 0
 	if rng.IntN(4) == 0 {
 		sc.Drains = pick(1, 2)
 	}
