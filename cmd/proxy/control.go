@@ -93,7 +93,7 @@ func (s *server) statusWorker(w *worker.Status) (http.Handler, error) {
 		s.log.Warn().Str("worker", w.Name).Msg("status worker lets nobody in")
 	}
 	return status.NewJK(status.JKConfig{
-		Snapshot: s.snapshot, Change: s.change, Token: s.token,
+		Snapshot: s.snapshot, Change: s.change, Token: s.token, Compat: s.cfg.Compat,
 		Name: w.Name, CSS: w.CSS, ReadOnly: w.ReadOnly, User: w.User, UserCaseInsensitive: w.UserCaseInsensitive, Good: w.Good, Bad: w.Bad,
 		Prefix: w.Prefix, NS: w.NS, XMLNS: w.XMLNS, Doctype: w.Doctype,
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/understudy-lb/understudy/proxy/status"
 )
 
 // ctl is what an operator wants of a proxy that runs.
@@ -22,6 +25,7 @@ type ctl struct {
 	Set     ctlSet     `cmd:"" help:"Change settings of a worker or of one of its members, on this proxy: activation=D, lbfactor=2, recover_time=30 …, as in workers.properties."`
 	Reset   ctlSubject `cmd:"" help:"Set the counts of a worker or of one of its members to zero, and forget their failures."`
 	Recover ctlSubject `cmd:"" help:"Let the next request try a member in error."`
+	Changes ctlChanges `cmd:"" help:"Show the settings that were changed and are not as in workers.properties."`
 }
 
 // ctlProxy says which proxy.
@@ -37,6 +41,8 @@ type ctlOrder struct {
 }
 
 type ctlMembers struct{ ctlProxy }
+
+type ctlChanges struct{ ctlProxy }
 
 // ctlTimeout bounds one exchange with the proxy.
 const ctlTimeout = 10 * time.Second
@@ -247,6 +253,27 @@ func (c *ctlMembers) run(ctx context.Context, e env) error {
 			says = "-"
 		}
 		say(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", m.Worker, m.Name, m.Address, m.Activation, m.State, says, sessions, copies, lacking, m.InFlight)
+	}
+	return w.Flush()
+}
+
+// run is ctl changes.
+func (c *ctlChanges) run(ctx context.Context, e env) error {
+	body, err := c.ask(ctx, http.MethodGet, "/api/changes", "")
+	var doc struct {
+		Changes []status.Changed `json:"changes"`
+	}
+	if err == nil {
+		err = json.Unmarshal(body, &doc)
+	}
+	if err != nil {
+		say(e.stderr, "proxy: ctl changes: %v\n", err)
+		return errFailed
+	}
+	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	say(w, "WORKER\tMEMBER\tSETTING\tVALUE\tIN THE FILE\n")
+	for _, s := range doc.Changes {
+		say(w, "%s\t%s\t%s\t%s\t%s\n", s.Worker, cmp.Or(s.Member, "-"), s.Setting, cmp.Or(s.Value, "-"), cmp.Or(s.File, "-"))
 	}
 	return w.Flush()
 }

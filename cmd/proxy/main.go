@@ -85,6 +85,8 @@ func run(ctx context.Context, e env) error {
 		return c.Ctl.Reset.run(ctx, e, "reset", url.Values{})
 	case "ctl recover <worker[/member]>":
 		return c.Ctl.Recover.run(ctx, e, "recover", url.Values{})
+	case "ctl changes":
+		return c.Ctl.Changes.run(ctx, e)
 	case "ctl members":
 		return c.Ctl.Members.run(ctx, e)
 	default:

@@ -75,17 +75,22 @@ func asked(file *worker.File, rules *urimap.Map) (map[keptSetting]string, error)
 	}
 	defer p.Close()
 	base := map[keptSetting]string{}
+	each(p.Snapshot(), func(k keptSetting) { base[k.place()] = k.Value })
+	return base, nil
+}
+
+// each calls f for all settings of a snapshot.
+func each(snap status.Snapshot, f func(keptSetting)) {
 	add := func(w *status.Worker, m *status.Member) {
 		k := keptSetting{Worker: w.Name}
 		if m != nil {
 			k.Member = m.Name
 		}
 		for _, s := range status.Settings(w, m) {
-			k.Name = s.Name
-			base[k] = s.Value
+			k.Name, k.Value = s.Name, s.Value
+			f(k)
 		}
 	}
-	snap := p.Snapshot()
 	for i := range snap.Workers {
 		w := &snap.Workers[i]
 		add(w, nil)
@@ -93,7 +98,20 @@ func asked(file *worker.File, rules *urimap.Map) (map[keptSetting]string, error)
 			add(w, &w.Members[j])
 		}
 	}
-	return base, nil
+}
+
+// changed returns what is not as the files ask for.
+func (s *server) changed() []status.Changed {
+	s.kept.mu.Lock()
+	base := s.kept.base // replaced as a whole
+	s.kept.mu.Unlock()
+	var all []status.Changed
+	each(s.proxy.Snapshot(), func(k keptSetting) {
+		if file, ok := base[k.place()]; ok && file != k.Value {
+			all = append(all, status.Changed{Worker: k.Worker, Member: k.Member, Setting: k.Name, Value: k.Value, File: file})
+		}
+	})
+	return all
 }
 
 // readState reads the file of --state. There need not be one yet.
@@ -152,9 +170,6 @@ func parseState(text []byte) ([]keptSetting, error) {
 // forgets what the files do not have any more or ask for otherwise now.
 func (s *server) resume(file *worker.File, rules *urimap.Map) error {
 	k := &s.kept
-	if k.path == "" {
-		return nil
-	}
 	base, err := asked(file, rules)
 	if err != nil {
 		return err
@@ -170,7 +185,7 @@ func (s *server) resume(file *worker.File, rules *urimap.Map) error {
 		}
 		return err != nil
 	})
-	if len(k.all) == n {
+	if len(k.all) == n || k.path == "" {
 		return nil
 	}
 	return k.save()

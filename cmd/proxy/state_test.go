@@ -207,7 +207,7 @@ func TestCtlChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, _ := stated(t, "", stateWorkers(t, ""))
-	h, err := status.New(status.Config{Snapshot: s.proxy.Snapshot, Change: s.change, Token: token})
+	h, err := status.New(status.Config{Snapshot: s.proxy.Snapshot, Change: s.change, Changed: s.changed, Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,6 +240,14 @@ func TestCtlChanges(t *testing.T) {
 	}
 	if _, errs, err := command(t, "ctl", "reset", "lb", "--admin", srv.Listener.Addr().String()); err == nil || !strings.Contains(errs, "401") {
 		t.Errorf("ctl reset without a token: %v, %q", err, errs)
+	}
+	out, _, err := command(t, "ctl", "changes", "--admin", srv.Listener.Addr().String())
+	const want = "WORKER  MEMBER  SETTING       VALUE  IN THE FILE\n" +
+		"lb      -       recover_time  5      60\n" +
+		"lb      a       activation    D      A\n" +
+		"lb      a       lbfactor      7      1\n"
+	if err != nil || out != want {
+		t.Errorf("ctl changes: %v\n%swant\n%s", err, out, want)
 	}
 	lb := s.proxy.Snapshot().Workers[0]
 	if a := lb.Members[0]; a.Activation != "DIS" || a.LBFactor != 7 || lb.RecoverTime.Seconds() != 5 {

@@ -127,7 +127,7 @@ func newServer(ctx context.Context, cfg serveConfig, e env) (_ *server, err erro
 	if err != nil {
 		return nil, err
 	}
-	s.pages, err = status.New(status.Config{Snapshot: s.snapshot, Ready: s.ready, Order: s.order, Change: s.change, Token: s.token})
+	s.pages, err = status.New(status.Config{Snapshot: s.snapshot, Ready: s.ready, Order: s.order, Change: s.change, Changed: s.changed, Token: s.token})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,6 +26,32 @@ func Settings(w *Worker, m *Member) []Property {
 		all = append(all, Property{s.name, s.value(w, m)})
 	}
 	return all
+}
+
+// A Changed is a setting that is not as workers.properties asks for. Its fields are
+// those of /api/changes: add, do not change.
+type Changed struct {
+	Worker  string `json:"worker"`
+	Member  string `json:"member,omitempty"` // empty: the worker itself
+	Setting string `json:"setting"`
+	Value   string `json:"value"`
+	File    string `json:"file"` // what the file asks for
+}
+
+// showChanges is GET /api/changes.
+func (a *handler) showChanges(w http.ResponseWriter, _ *http.Request) {
+	doc := struct {
+		Changes []Changed `json:"changes"`
+	}{a.changed()}
+	if doc.Changes == nil {
+		doc.Changes = []Changed{}
+	}
+	text, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	send(w, "application/json", append(text, '\n'))
 }
 
 // Where POST /api/workers/WORKER/… finds the member; all other parameters are

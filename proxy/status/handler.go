@@ -43,6 +43,10 @@ type Config struct {
 	// such thing.
 	Change func(Change) error
 
+	// Changed returns what was changed so, and is not as the files ask for. If nil,
+	// nobody can see that.
+	Changed func() []Changed
+
 	// Token is what somebody must know who changes something (D11). If zero, nobody
 	// can, and the page has no buttons.
 	Token admin.Token
@@ -57,6 +61,7 @@ type Config struct {
 //	/              the page for people; ?refresh=SECONDS, 0 for never;
 //	               ?drain=ROUTE, ?resume=ROUTE: with a form for that
 //	/api/members   the same as JSON
+//	/api/changes   settings that are not as workers.properties asks for
 //	/metrics       Prometheus
 //	/healthz       200 as long as the process serves
 //	/readyz        200, or 503 with the reason
@@ -93,7 +98,7 @@ func New(cfg Config) (http.Handler, error) {
 			return nil, fmt.Errorf("status: Config.Registry: %w", err)
 		}
 	}
-	a := &handler{change: cfg.Change, snapshot: cfg.Snapshot, ready: cfg.Ready, token: cfg.Token}
+	a := &handler{change: cfg.Change, changed: cfg.Changed, snapshot: cfg.Snapshot, ready: cfg.Ready, token: cfg.Token}
 
 	r := chi.NewRouter()
 	r.Use(middleware.GetHead, harden)
@@ -105,6 +110,9 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	if cfg.Change != nil {
 		r.Handle("/api/workers/{worker}/{do:set|reset|recover}", cfg.Token.Change(http.HandlerFunc(a.changeWorker)))
+	}
+	if cfg.Changed != nil {
+		r.Get("/api/changes", a.showChanges)
 	}
 	r.Get("/api/members", a.members)
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{}))
@@ -140,6 +148,7 @@ func harden(next http.Handler) http.Handler {
 // handler is what the handlers have in common.
 type handler struct {
 	change   func(Change) error // nil: there are none
+	changed  func() []Changed   // likewise
 	snapshot func() Snapshot
 	ready    func() error
 	token    admin.Token

@@ -25,6 +25,9 @@ type JKConfig struct {
 	// at a time or several. If nil, nothing can be changed.
 	Change func(Change) error
 
+	// Compat answers everything with status 200, as mod_jk does.
+	Compat bool
+
 	// Token is what somebody must know who changes something, and whom User names
 	// must give as a password. If zero, nobody can.
 	Token admin.Token
@@ -46,6 +49,7 @@ type JK struct {
 	snapshot      func() Snapshot
 	change        func(Change) error
 	token         admin.Token
+	compat        bool
 	name          string
 	css           string
 	readOnly      bool
@@ -64,7 +68,7 @@ func NewJK(cfg JKConfig) (*JK, error) {
 		return nil, errors.New("status: JKConfig.Snapshot is nil")
 	}
 	return &JK{
-		snapshot: cfg.Snapshot, change: cfg.Change, token: cfg.Token, name: cfg.Name, css: cfg.CSS, readOnly: cfg.ReadOnly,
+		snapshot: cfg.Snapshot, change: cfg.Change, compat: cfg.Compat, token: cfg.Token, name: cfg.Name, css: cfg.CSS, readOnly: cfg.ReadOnly,
 		users: slices.Clone(cfg.User), anyCase: cfg.UserCaseInsensitive, goods: slices.Clone(cfg.Good), bads: slices.Clone(cfg.Bad),
 		prefix: cmp.Or(cfg.Prefix, "worker"), ns: cfg.NS, xmlns: cfg.XMLNS, doctype: cfg.Doctype, stylesAllowed: styles(cfg.CSS),
 	}, nil
@@ -284,7 +288,7 @@ func (c *call) contentType() string {
 // reply writes what the client gets; no is why there is nothing else in it.
 func (c *call) reply(w http.ResponseWriter, no *refusal) {
 	status := http.StatusOK
-	if no != nil {
+	if no != nil && (!c.compat || no.status == http.StatusUnauthorized) { // or no browser would ask for a password
 		status = no.status
 	}
 	if c.mime == mimeHTML {

@@ -164,6 +164,21 @@ func TestMessages(t *testing.T) {
 	})
 }
 
+// TestCompat: mod_jk.md 6 and 12, status 200 for all but who has to bring a password.
+func TestCompat(t *testing.T) {
+	cfg := jkWorker()
+	cfg.Compat = true
+	for _, query := range []string{"cmd=zz", "cmd=show", "cmd=show&w=no", "cmd=edit&w=shop&opt=32", "cmd=reset&w=shop"} {
+		if w := get(t, cfg, "mime=txt&"+query); w.Code != 200 || !strings.Contains(w.Body.String(), "type=ERROR") {
+			t.Errorf("%s with Compat: %d %s, want an error with status 200", query, w.Code, w.Body)
+		}
+	}
+	cfg.User = []string{"bob"}
+	if w := get(t, cfg, "mime=txt"); w.Code != 401 {
+		t.Errorf("without a password: %d, want 401", w.Code)
+	}
+}
+
 // TestReadOnly: mod_jk.md 2.7, read_only.
 func TestReadOnly(t *testing.T) {
 	cfg := jkWorker()
