@@ -99,6 +99,29 @@ func BenchmarkRequest(b *testing.B) {
 	})
 }
 
+// BenchmarkLarge measures a request that writes a 64 KiB attribute anew, which the
+// secondary acknowledges; B/op is of both members.
+func BenchmarkLarge(b *testing.B) {
+	m := pair(b)
+	value := bytes.Repeat([]byte("understudy "), 6000)[:64<<10]
+	key := NewKey[[]byte]("v")
+	h := m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		value[0]++
+		if err := key.Set(FromContext(r.Context()), value); err != nil {
+			b.Error(err)
+		}
+	}))
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	r.Header.Set("Cookie", "JSESSIONID="+w.Result().Cookies()[0].Value)
+	b.SetBytes(int64(len(value)))
+	b.ReportAllocs()
+	for b.Loop() {
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+}
+
 // BenchmarkSessionMemory reports the live heap of a session with a 1 KiB
 // attribute, on its primary and its secondary together.
 func BenchmarkSessionMemory(b *testing.B) {

@@ -228,7 +228,9 @@ func (m *Manager) transmit(id string, to owner.Member, msg *owner.Message, in *i
 	if in != nil && in.kind == peer.Ask && !in.answered && memberOf(in.conn.ID()) == to &&
 		(msg.Kind == owner.Ack || msg.Kind == owner.Refused) {
 		in.answered = true
-		_ = in.conn.Answer(in.number, m.format(in.conn.Version()).append(nil, id, msg)) // an error is the end of that connection
+		m.write(in.conn.Version(), id, msg, func(data []byte) {
+			_ = in.conn.Answer(in.number, data) // an error is the end of that connection
+		})
 		return
 	}
 	m.stats.count(msg.Kind)
@@ -241,9 +243,24 @@ func (m *Manager) transmit(id string, to owner.Member, msg *owner.Message, in *i
 		m.limitWait(id, msg)
 	default: // answered at once, or never
 	}
-	data := m.format(l.version()).append(nil, id, msg)
-	m.stats.sent.Add(uint64(len(data)))
-	l.send(msg.Kind, data)
+	m.write(l.version(), id, msg, func(data []byte) {
+		m.stats.sent.Add(uint64(len(data)))
+		l.send(msg.Kind, data)
+	})
+}
+
+// keepMessage is the largest buffer that is kept for the next message, in bytes.
+const keepMessage = 1 << 20
+
+// write writes a message and gives it to send, which does not retain it.
+func (m *Manager) write(version uint8, id string, msg *owner.Message, send func(data []byte)) {
+	buf, _ := m.messages.Get().(*[]byte)
+	data := m.format(version).append((*buf)[:0], id, msg)
+	send(data)
+	if cap(data) <= keepMessage {
+		*buf = data
+	}
+	m.messages.Put(buf)
 }
 
 // answerSteps is for how many time-outs of its own a member may let others wait

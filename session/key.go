@@ -1,8 +1,10 @@
 package session
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/fxamacker/cbor/v2"
 )
@@ -68,7 +70,7 @@ func (k Key[T]) Load(s *Session) (v T, ok bool, err error) {
 // it was invalidated by this request
 // ([ErrInvalidated], then [Session.Create] makes a new one). Nothing else of the session is affected (H25).
 func (k Key[T]) Set(s *Session, v T) error {
-	raw, err := s.m.codec.enc.Marshal(v)
+	raw, err := s.m.codec.encode(v)
 	if err == nil {
 		err = s.set(k.name, raw)
 	}
@@ -121,6 +123,30 @@ var ErrInvalidated = errors.New("the session was invalidated")
 type codec struct {
 	enc cbor.EncMode
 	dec cbor.DecMode
+}
+
+// encode returns the bytes of v. A byte string, which may be long, is copied once
+// instead of twice.
+func (c *codec) encode(v any) ([]byte, error) {
+	b, ok := v.([]byte)
+	if !ok || b == nil {
+		return c.enc.Marshal(v)
+	}
+	const major = 2 << 5 // RFC 8949 section 3.1; the length follows in its shortest form
+	raw := make([]byte, 0, 9+len(b))
+	switch n := uint64(len(b)); {
+	case n < 24:
+		raw = append(raw, major|byte(n))
+	case n <= math.MaxUint8:
+		raw = append(raw, major|24, byte(n))
+	case n <= math.MaxUint16:
+		raw = binary.BigEndian.AppendUint16(append(raw, major|25), uint16(n))
+	case n <= math.MaxUint32:
+		raw = binary.BigEndian.AppendUint32(append(raw, major|26), uint32(n))
+	default:
+		raw = binary.BigEndian.AppendUint64(append(raw, major|27), n)
+	}
+	return append(raw, b...), nil
 }
 
 func newCodec() (codec, error) {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -179,7 +180,7 @@ func (l *link) comparing() *peer.Conn {
 	return l.conn
 }
 
-// send puts a message on the connection, or drops it if there is none: then
+// send puts a message, which it does not retain, on the connection, or drops it if there is none: then
 // PeerDown follows, or came before. While both compare only headers may go.
 func (l *link) send(kind owner.MessageKind, data []byte) {
 	l.mu.Lock()
@@ -194,7 +195,7 @@ func (l *link) send(kind owner.MessageKind, data []byte) {
 			l.held, l.heldSize = nil, 0
 			return
 		}
-		l.held = append(l.held, frame{kind, data})
+		l.held = append(l.held, frame{kind, bytes.Clone(data)})
 	default:
 		put(l.conn, kind, data)
 	}

@@ -68,6 +68,8 @@ type Manager struct {
 	set       *peer.Set
 	table     *table
 	links     *links
+	sweeping  atomic.Int64                          // when the sweep began that is under way, in nanoseconds since start; 0 for none
+	sweepTook atomic.Int64                          // nanoseconds, the last one
 	comparing atomic.Int64                          // connections between Open and Up or Down
 	leaving   atomic.Pointer[map[owner.Member]bool] // who drains; never written again
 	era       atomic.Uint64                         // counts the ends of connections
@@ -86,6 +88,7 @@ type Manager struct {
 	works     sync.Pool // of *work
 	scratches sync.Pool // of *cookie.Scratch
 	bodies    sync.Pool // of *[]byte, what a response holds
+	messages  sync.Pool // of *[]byte, what is said to others
 
 	announcing sync.Mutex // one announceState at a time; before mu
 
@@ -144,6 +147,7 @@ func New(cfg Config) (*Manager, error) {
 		start: time.Now(), table: newTable(cfg.Secondaries, cfg.MaxBytes, cfg.NoAck || cfg.Mode.queued()), links: newLinks(), timers: newTimers(), closed: make(chan struct{}), told: make(chan struct{}), listed: map[peer.ID]listing{},
 		works:     sync.Pool{New: func() any { return new(work) }},
 		scratches: sync.Pool{New: func() any { return new(cookie.Scratch) }},
+		messages:  sync.Pool{New: func() any { return new([]byte) }},
 		bodies:    sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }},
 		waiting:   "it has just begun",
 	}
@@ -259,7 +263,7 @@ func (m *Manager) uptime() int64 { return time.Since(m.start).Milliseconds() }
 // clock is the wall clock in milliseconds.
 func (m *Manager) clock() int64 { return m.now().UnixMilli() }
 
-// Stats counts since New, but for the first six, which are of now.
+// Stats counts since New, but for what comes before Created, which is of now.
 type Stats struct {
 	Primary    int // sessions of which this member is the primary
 	Secondary  int // sessions of which it holds a copy
@@ -269,6 +273,11 @@ type Stats struct {
 	// RestoreRate is how many sessions were dealt with in the background in the
 	// last second.
 	RestoreRate int
+
+	// Sweeping is whether sessions that are over are being looked for just now, and
+	// SweepTook is how long that took the last time.
+	Sweeping  bool
+	SweepTook time.Duration
 
 	Created   uint64 // sessions made here
 	TooMany   uint64 // sessions that were not made, because this member has too many
@@ -316,6 +325,7 @@ func (m *Manager) Stats() Stats {
 		Primary: int(c.roles[primary].Load()), Secondary: int(c.roles[secondary].Load()), Tombstones: int(c.roles[tombstone].Load()),
 		PrimaryBytes: c.bytes[primary].Load(), SecondaryBytes: c.bytes[secondary].Load(),
 		TooMany: c.tooMany.Load(), NoRoom: c.noRoom.Load(),
+		Sweeping: m.sweeping.Load() != 0, SweepTook: time.Duration(m.sweepTook.Load()),
 		RestoreRate: m.restorer.perSecond(), Restored: c.restored.Load(),
 		Created: c.created.Load(), Ended: c.ended.Load(), Expired: c.expired.Load(), Lost: c.lost.Load(), Flagged: c.flagged.Load(),
 		Conflicts: c.conflicts.Load(), Late: c.late.Load(), Unprotected: c.unprotected.Load(), Flushes: c.flushes.Load(), Updates: c.updates.Load(), Sent: c.sent.Load(),

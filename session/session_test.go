@@ -819,3 +819,25 @@ func TestFlushGivenUp(t *testing.T) { // D5
 		})
 	}
 }
+
+// Byte strings are encoded as the library does it, whatever their length.
+func TestEncodeBytes(t *testing.T) {
+	c, err := newCodec()
+	must(t, err)
+	for _, n := range []int{-1, 0, 1, 23, 24, 255, 256, 65535, 65536, 1 << 20} {
+		var v []byte
+		if n >= 0 {
+			v = bytes.Repeat([]byte("x"), n)
+		}
+		want, err := c.enc.Marshal(v)
+		must(t, err)
+		got, err := c.encode(v)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes: %d bytes that begin with %x, %v; want %d that begin with %x", n, len(got), got[:min(9, len(got))], err, len(want), want[:min(9, len(want))])
+		}
+		var back []byte
+		if err := c.dec.Unmarshal(got, &back); err != nil || !bytes.Equal(back, v) {
+			t.Errorf("%d bytes: back come %d, %v", n, len(back), err)
+		}
+	}
+}

@@ -49,6 +49,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	const bytes = "What the names and values of those sessions take, by its role."
 	put(prometheus.GaugeValue, "session_bytes", bytes, float64(s.PrimaryBytes), "role", "primary")
 	put(prometheus.GaugeValue, "session_bytes", bytes, float64(s.SecondaryBytes), "role", "secondary")
+	put(prometheus.GaugeValue, "sweep_seconds", "How long it took the last time to look for sessions that are over.", s.SweepTook.Seconds())
 	gauge("tombstones", "Sessions that this node knows to have ended.", s.Tombstones)
 	count("sessions_created_total", "Sessions made here.", s.Created)
 	count("sessions_refused_total", "Sessions not made because this node has as many as it may.", s.TooMany)
