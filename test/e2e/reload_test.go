@@ -80,7 +80,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		{"a b", "", `"removed":["c"]`},
 		{"a b c", "", `"added":["c"]`},
 		{"a b c", "worker.a.reply_timeout=30000\n", `"changed":["a"]`},
-		{"a b nobody", "", `workers.properties:11: worker.lb.balance_workers: no worker \"nobody\"`},
+		{"a b c", "worker.a.nonsense=1\n", `"line":13`},
 		{"c", "", `"removed":["a","b"]`},
 		{"c b", "worker.lb.method=R\nworker.b.lbfactor=3\n", `"added":["b"]`},
 		{"a b c", "worker.lb.session_cookie=OTHER\n", `"added":["a"]`},
