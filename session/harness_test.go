@@ -270,7 +270,8 @@ func (f *farm) close() {
 type browser struct {
 	t      *testing.T
 	value  string
-	before string // the cookie before the last reply that set one
+	before string          // the cookie before the last reply that set one
+	gone   <-chan struct{} // closed when the client gives its request up; nil for never
 }
 
 // A reply is what the demo application said.
@@ -299,7 +300,18 @@ func (b *browser) get(n *node, path string) reply {
 // through is get by another handler of that member.
 func (b *browser) through(h http.Handler, n *node, path string) reply {
 	b.t.Helper()
-	r := httptest.NewRequest(http.MethodGet, path, nil)
+	ctx, cancel := context.WithCancel(b.t.Context())
+	defer cancel()
+	if b.gone != nil {
+		go func() {
+			select {
+			case <-b.gone:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	if b.value != "" {
 		r.Header.Set("Cookie", "JSESSIONID="+b.value)
 	}

@@ -153,7 +153,7 @@ func (h *history) died(tr *trial, boot string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.dead[boot] = true
-	soon := time.Since(h.death) <= replicated
+	soon := time.Since(h.death) <= replicated || !h.whole(time.Now()) // who is cut off finds nobody to hold a copy
 	h.death = time.Now()
 	for id, a := range h.acks {
 		if soon && h.gone(a) && !tr.held(id, a.seen) {

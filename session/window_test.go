@@ -28,6 +28,12 @@ func (h *history) serve(p *process, w http.ResponseWriter, r *http.Request) {
 		key := NewKey[int](r.FormValue("key"))
 		n, _ := key.Get(s)
 		p.sleep(nap)
+		if r.Context().Err() != nil {
+			// Its client has gone on, perhaps at this very member; of two that count at
+			// one primary at once the last wins (N6).
+			http.Error(w, "the client has gone", http.StatusServiceUnavailable)
+			return
+		}
 		if err := key.Set(s, n+1); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -140,7 +146,9 @@ func (w *window) ask(p *process, path string) (got reply, value string, ok bool)
 		value string
 	}
 	done := make(chan result, 1)
-	b := &browser{t: w.tr.t, value: w.value}
+	gone := make(chan struct{})
+	defer close(gone)
+	b := &browser{t: w.tr.t, value: w.value, gone: gone}
 	w.tr.going.Go(func() {
 		if p.awake() {
 			got := b.get(p.node, path)
