@@ -15,17 +15,24 @@ type walk struct {
 	rng  *rand.Rand
 	b    *Balancer
 	open []Lease
+
+	method Method
 	want map[string]*Member // what the walk has configured
 }
 
 // TestWalk takes random steps: requests that begin and end, members that come,
-// go, fail, are cleared and change their phase, and time that passes.
+// go, fail, are cleared or healed, are changed by operators, and time that passes, with
+// every method.
 func TestWalk(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &walk{t: t, rng: rand.New(rand.NewPCG(seed, 1)), want: map[string]*Member{}}
-				w.b = newWith(t, Config{ErrorEscalationTime: time.Duration(seed%3) * 15 * time.Second, MaxReplyTimeouts: int(seed % 2)})
+				w.method = Method(seed % uint64(Rendezvous+1))
+				w.b = newWith(t, Config{
+					ErrorEscalationTime: time.Duration(seed%3) * 15 * time.Second, MaxReplyTimeouts: int(seed % 2),
+					Method: w.method, SlowStart: time.Duration(seed%4) * 10 * time.Second, FastFail: seed%5 == 4,
+				})
 				for range 3 {
 					w.add()
 				}
@@ -59,13 +66,36 @@ func (w *walk) step() {
 		w.b.Fail(w.route())
 	case n < 90:
 		w.b.Clear(w.route())
-	case n < 92:
+	case n < 91:
+		w.b.Heal(w.route())
+		w.b.Ail(w.route())
+	case n < 94:
+		w.change()
+	case n < 95:
 		r, p := w.route(), Phase(w.rng.IntN(4))
 		if w.b.SetPhase(r, p) {
 			w.want[r].Phase = p
 		}
 	default:
 		time.Sleep(time.Duration(w.rng.IntN(90)) * time.Second)
+	}
+}
+
+// change does what the status worker may.
+func (w *walk) change() {
+	r := w.route()
+	m := w.want[r]
+	switch w.rng.IntN(3) {
+	case 0:
+		w.b.Reset(r)
+	case 1:
+		w.b.Recover(r)
+	default:
+		redirect, domain, distance := w.route(), string(rune('x'+w.rng.IntN(3))), w.rng.IntN(3)
+		err := w.b.Update(r, func(m *Member) { m.Redirect, m.Domain, m.Distance = redirect, domain, distance })
+		if (err == nil) != (m != nil) {
+			w.t.Fatalf("Update(%q) = %v", r, err)
+		}
 	}
 }
 
@@ -133,11 +163,18 @@ func (w *walk) picked(req Request, l Lease, before []Status) {
 	if m == nil {
 		w.t.Fatalf("picked %q, which is no member", route)
 	}
-	named := map[Reason]string{ByPrimary: string(req.Primary), BySecondary: string(req.Secondary), ByValue: route}[l.Reason()]
+	named := route
+	switch l.Reason() {
+	case ByPrimary:
+		named = string(req.Primary)
+	case BySecondary:
+		named = string(req.Secondary)
+	default:
+	}
 	switch {
 	case m.Activation == Stopped:
 		w.t.Fatalf("picked %s, which is stopped", route)
-	case m.Activation == Disabled && l.Reason() == ByValue:
+	case m.Activation == Disabled && (l.Reason() == ByValue || l.Reason() == ByDomain):
 		w.t.Fatalf("picked %s by value, which is disabled", route)
 	case named != route:
 		w.t.Fatalf("picked %s because of %v, but that is %s", route, l.Reason(), named)
@@ -199,6 +236,9 @@ func (w *walk) settle() {
 	time.Sleep(time.Minute)
 	for r, m := range w.want {
 		w.b.SetPhase(r, Running)
+		if err := w.b.Update(r, func(m *Member) { m.Distance = 0 }); err != nil {
+			w.t.Fatal(err)
+		}
 		if m.Activation == Stopped {
 			continue
 		}
@@ -206,6 +246,7 @@ func (w *walk) settle() {
 			w.t.Fatalf("at the end %s is stuck: its session went to %q", r, got)
 		}
 	}
+	time.Sleep(time.Minute) // for slow starts to be over
 	served := map[string]int{}
 	for range 300 {
 		served[pick(w.t, w.b, Request{}, OK)]++
@@ -219,7 +260,11 @@ func (w *walk) settle() {
 			clear(served)
 		}
 	}
-	w.shares(served)
+	switch w.method {
+	case ByRequest, BySession, ByNext:
+		w.shares(served)
+	default: // nothing is in flight, or carried
+	}
 }
 
 // shares checks that every active member has got its share within one request:
