@@ -59,8 +59,8 @@ func TestQueue(t *testing.T) {
 		first := []<-chan answer{w.launch(t.Context(), "s.a"), w.launch(t.Context(), ""), w.launch(t.Context(), "")}
 		bound := w.launch(t.Context(), "s.a")
 		free := w.launch(t.Context(), "")
-		if m := w.member("a"); m.Waiting == 0 || m.InFlight == 0 {
-			t.Errorf("snapshot: %+v, want one that waits at least", m)
+		if m := w.member("a"); m.Waiting == 0 || m.InFlight == 0 || m.State != "OK/BUSY" {
+			t.Errorf("snapshot: %+v, want one that waits at least, and OK/BUSY (mod_jk.md 3.7)", m)
 		}
 		by := map[string]int{}
 		for _, got := range first {

@@ -71,9 +71,13 @@ func (l *lb) snapshot(known map[string]Member) status.Worker {
 		m := s.Value.(*member)
 		e := m.endpoint()
 		stats := e.Stats()
+		state := s.State
+		if stats.Full && state <= balance.StateOK {
+			state = balance.StateBusy
+		}
 		sm := status.Member{
 			Name: m.name, Type: string(m.settings().Type), Route: s.Route, Address: e.Address(), Connection: m.connection(),
-			Activation: s.Activation.String(), State: s.State.String(),
+			Activation: s.Activation.String(), State: state.String(),
 			InService: s.State <= balance.StateForce && s.Activation != balance.Stopped && s.Phase != balance.Starting,
 			ByGossip:  !m.fromFile,
 			LBFactor:  s.LBFactor, LBMult: s.LBMult, LBValue: s.LBValue,

@@ -46,7 +46,7 @@ const (
 	StateOK                   // the last exchange worked
 	StateRecover              // was in error; the next suitable request is the trial
 	StateForce                // was in error, but there was nothing better
-	StateBusy                 // reserved for busy_limit; no member is in it yet
+	StateBusy                 // it has no room; for who shows states, since only the caller knows
 	StateError                // out of service
 	StateProbe                // the trial is running
 )

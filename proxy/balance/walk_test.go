@@ -17,7 +17,7 @@ type walk struct {
 	open []Lease
 
 	method Method
-	want map[string]*Member // what the walk has configured
+	want   map[string]*Member // what the walk has configured
 }
 
 // TestWalk takes random steps: requests that begin and end, members that come,

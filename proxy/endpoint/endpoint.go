@@ -196,8 +196,9 @@ type counts struct {
 // Stats is a snapshot of an endpoint's connections and counts since it was made.
 type Stats struct {
 	Open, Kept, InFlight int
-	MaxOpen              int // the most since New, or ForgetMost
-	Waiting              int // requests, for their turn
+	MaxOpen              int  // the most since New, or ForgetMost
+	Waiting              int  // requests, for their turn
+	Full                 bool // one more request would have to wait, or fail
 
 	Dials, DialFailures uint64
 	Reuses              uint64 // requests over a kept connection
@@ -283,7 +284,7 @@ func (e *Endpoint) Stats() Stats {
 	e.mu.Unlock()
 	flying, waiting := e.queue.numbers()
 	return Stats{
-		Open: open, MaxOpen: most, Kept: kept, InFlight: flying, Waiting: waiting,
+		Open: open, MaxOpen: most, Kept: kept, InFlight: flying, Waiting: waiting, Full: e.queue.full(flying),
 		Dials: e.counts.dials.Load(), DialFailures: e.counts.dialFailures.Load(),
 		Reuses: e.counts.reuses.Load(), Stale: e.counts.stale.Load(),
 		Probes: e.counts.probes.Load(), ProbeFailures: e.counts.probeFailures.Load(),

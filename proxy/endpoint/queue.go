@@ -131,6 +131,11 @@ func (q *queue) numbers() (flying, waiting int) {
 	return q.flying, q.waiting
 }
 
+// full reports whether so many requests in flight are as many as there may be.
+func (q *queue) full(flying int) bool {
+	return q.limit > 0 && flying >= q.limit || q.busy > 0 && flying >= q.busy
+}
+
 // The first look for a client that has gone is made after lookFirst, then less and
 // less often.
 const (

@@ -515,6 +515,7 @@ func matches(pattern, path string) bool {
 
 // unseen are the rows of docs/deviations.md that cannot show here, and why.
 var unseen = map[string]string{
+	"a member without a free connection, or at its `busy_limit`": "one request at a time",
 	"`type`":                        "all members speak AJP13",
 	"a wrong value in":              "of members that speak HTTP",
 	"TCP connect":                   "loopback refuses at once",
