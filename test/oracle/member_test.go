@@ -283,6 +283,9 @@ func (m *member) listen(t *testing.T) {
 		return
 	}
 	ln, err := net.Listen("tcp", m.addr)
+	for end := time.Now().Add(settling); err != nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		ln, err = net.Listen("tcp", m.addr) // a process that is about to start has the old one
+	}
 	if err != nil {
 		t.Fatalf("%s at %s: %v", m.name, m.addr, err)
 	}
@@ -324,11 +327,19 @@ func (m *member) refuse() {
 	m.hangUp()
 }
 
+// hangUp ends all connections. The front sees that when nobody reads from them any
+// more, which is waited for.
 func (m *member) hangUp() {
-	m.cast.mu.Lock()
-	defer m.cast.mu.Unlock()
-	for conn := range m.conns {
-		conn.Close()
+	for end := time.Now().Add(settling); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		m.cast.mu.Lock()
+		for conn := range m.conns {
+			conn.Close()
+		}
+		left := len(m.conns)
+		m.cast.mu.Unlock()
+		if left == 0 {
+			return
+		}
 	}
 }
 

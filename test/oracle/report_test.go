@@ -90,7 +90,7 @@ func (r *report) judge(x *exchange, ds []difference) (wrong []difference, parted
 		r.used[v.name]++
 		parted = parted || v.parts
 	}
-	return wrong, parted
+	return wrong, parted || x.uncertain()
 }
 
 func (r *report) String() string {
