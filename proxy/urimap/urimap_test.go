@@ -532,3 +532,14 @@ func TestAllocations(t *testing.T) {
 		t.Errorf("Normalise(%q) makes %v allocations, want 0", path, n)
 	}
 }
+
+// TestMountHasNoShortcut: '|' in a mount directive is a character (mod_jk.md 2.4 [T]).
+func TestMountHasNoShortcut(t *testing.T) {
+	m := parse(t, "", Config{Mounts: []Mount{{File: "w.properties", Line: 3, Worker: "jk", Patterns: []string{"/p|/*"}}}})
+	for path, want := range map[string]string{"/p": local, "/p/x": local, "/p|/x": "jk"} {
+		if got := result(m, path); got != want {
+			t.Errorf("Match(%q) = %s, want %s", path, got, want)
+		}
+	}
+	wantProblems(t, m, `w.properties:3: worker.jk.mount: "/p|/*": '|' is a character like others here`)
+}
