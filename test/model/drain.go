@@ -75,11 +75,16 @@ func (w *world) leave(n uint8, others int) {
 	if r := w.rec(m); r.Has == 1 && r.Dead == 0 {
 		w.s.Stuck = 1
 	}
+	buried := w.s.tomb() != 0
 	w.departs(n)
-	if w.s.Fault == 1 || w.s.Died > 0 || w.s.Inv == 1 || w.s.tomb() != 0 || w.s.Over == 1 {
+	kept := w.holds(w.s.Acked)
+	if !kept {
+		w.s.Gone = 1
+	}
+	if w.s.Fault == 1 || w.s.Died > 0 || w.s.Inv == 1 || buried || w.s.Over == 1 {
 		return
 	}
-	if !w.holds(w.s.Acked) {
+	if !kept {
 		w.bad("with %s went what was acknowledged", mname(m))
 	}
 	if k := w.holders(w.s.Acked); k < before && k < min(1+opt.Want, others) && w.s.Jar.Sec != nobody && opt.Loose == 0 {
