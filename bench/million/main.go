@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -73,11 +74,11 @@ func run(ctx context.Context, o options) error {
 	var phases []phase
 	one := func(sessions, size int, then func(p *pair) error) error {
 		before := heap()
-		p, err := newPair(sessions)
+		p, err := newPair(sessions) //nolint:contextcheck // it outlives the start
 		if err != nil {
 			return err
 		}
-		defer p.close()
+		defer p.close() //nolint:contextcheck // also when ctx is done
 		began := time.Now()
 		if err := p.fill(ctx, sessions, size); err != nil {
 			return err
@@ -133,10 +134,8 @@ const sweepEvery = time.Minute
 
 // A pair is two nodes in this process, with replication under TLS on loopback.
 type pair struct {
-	nodes  [2]*session.Manager
-	ahead  atomic.Int64 // of their clocks, in nanoseconds
-	ready  time.Time    // when the first node's pause before its first sweep began
-	cookie []string     // of the clients that count
+	nodes [2]*session.Manager
+	ahead atomic.Int64 // of their clocks, in nanoseconds
 }
 
 func newPair(sessions int) (*pair, error) {
@@ -162,10 +161,9 @@ func newPair(sessions int) (*pair, error) {
 		}
 		dir.tell()
 	}
-	p.ready = time.Now()
 	for began := time.Now(); p.nodes[0].Ready() != nil || p.nodes[1].Ready() != nil || p.nodes[0].Stats().Peer.Opened == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > time.Minute {
-			return nil, fmt.Errorf("not ready: %v, %v", p.nodes[0].Ready(), p.nodes[1].Ready())
+			return nil, fmt.Errorf("not ready: %w", errors.Join(p.nodes[0].Ready(), p.nodes[1].Ready()))
 		}
 	}
 	return p, nil
@@ -179,14 +177,10 @@ func (p *pair) close() {
 	}
 }
 
-var (
-	counter = session.NewKey[int]("counter")
-	ballast = session.NewKey[[]byte]("ballast")
-)
-
 // fill makes so many sessions at the first node. Every second one ends after an
 // hour.
 func (p *pair) fill(ctx context.Context, sessions, size int) error {
+	ballast := session.NewKey[[]byte]("ballast")
 	var failed atomic.Int64
 	var n atomic.Int64
 	h := p.nodes[0].Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -202,7 +196,7 @@ func (p *pair) fill(ctx context.Context, sessions, size int) error {
 	for range 32 {
 		wg.Go(func() {
 			for n.Add(1) <= int64(sessions) && ctx.Err() == nil {
-				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
 			}
 		})
 	}
@@ -216,6 +210,7 @@ func (p *pair) fill(ctx context.Context, sessions, size int) error {
 // count has clients count for a while: each changes its session, and its reply
 // waits for the copy.
 func (p *pair) count(ctx context.Context, o options, name string, until func() bool) (phase, error) {
+	counter := session.NewKey[int]("counter")
 	ended := p.nodes[0].Stats().Expired
 	h := p.nodes[0].Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := session.FromContext(r.Context())
@@ -231,7 +226,7 @@ func (p *pair) count(ctx context.Context, o options, name string, until func() b
 		wg.Go(func() {
 			cookie := ""
 			for ctx.Err() == nil && !until() {
-				r := httptest.NewRequest(http.MethodPost, "/", nil)
+				r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
 				if cookie != "" {
 					r.Header.Set("Cookie", cookie)
 				}
@@ -275,10 +270,8 @@ func during(d time.Duration) func() bool {
 // begin.
 func (p *pair) swept(ctx context.Context, begun bool) error {
 	for p.nodes[0].Stats().Sweeping != begun {
-		select {
-		case <-ctx.Done():
+		if !stage.Pause(ctx, time.Millisecond) {
 			return ctx.Err()
-		case <-time.After(time.Millisecond):
 		}
 	}
 	return nil
