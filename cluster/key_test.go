@@ -159,6 +159,38 @@ func TestStrangerStops(t *testing.T) {
 	}
 }
 
+// Who has met others and is the last one left has all sessions: it does not stop
+// because the other one comes back with a key that it does not know. That one does.
+func TestLastOneGoesOn(t *testing.T) {
+	bubble(t, func(w *world) {
+		seeds := []string{gossipAt(ipA), gossipAt(ipB)}
+		start := func(name, ip string, key []byte) *node {
+			n, err := w.try(ip, Config{Self: Member{Name: name}, Join: seeds, Keys: [][]byte{key}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		a, b := start("a", ipA, keyOld), start("b", ipB, keyOld)
+		w.meet(3*time.Second, a, b)
+		if err := errors.Join(a.Leave(w.t.Context()), a.Close()); err != nil {
+			t.Fatal(err)
+		}
+		a = start("a", ipA, keyNew)
+		time.Sleep(time.Minute)
+		select {
+		case <-a.Duplicate():
+		default:
+			t.Error("who comes with another key goes on")
+		}
+		select {
+		case err := <-b.Duplicate():
+			t.Errorf("who is left stops, too: %v", err)
+		default:
+		}
+	})
+}
+
 func TestNewErrors(t *testing.T) {
 	long := strings.Repeat("x", 200)
 	tests := []struct {

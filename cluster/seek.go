@@ -25,6 +25,7 @@ type seeker struct {
 	seeds   []*seed
 	joined  map[string]time.Time // addresses that answered, and when
 	skipped int                  // lost addresses to begin after, in the next round
+	met     bool                 // somebody else was a member, if only for a while
 }
 
 // A seed is one element of Config.Join.
@@ -91,7 +92,8 @@ func (s *seeker) round(ctx context.Context) {
 		s.skipped += maxTries
 	}
 	slices.Sort(tries)
-	s.try(ctx, slices.Compact(tries), len(living) <= 1 && len(lost) == 0)
+	s.met = s.met || len(living) > 1 || len(lost) > 0
+	s.try(ctx, slices.Compact(tries))
 }
 
 // lookUp resolves the name of a seed.
@@ -110,9 +112,10 @@ func (s *seeker) lookUp(ctx context.Context, sd *seed) {
 	}
 }
 
-// try joins the cluster at each of addrs. If this member has never met anybody,
-// alone, it finds out whether that is because they know another key.
-func (s *seeker) try(ctx context.Context, addrs []string, alone bool) {
+// try joins the cluster at each of addrs. If this member has never met anybody it
+// finds out whether that is because they know another key. Who has met others,
+// and is the last, has all of the sessions: it goes on, whoever comes.
+func (s *seeker) try(ctx context.Context, addrs []string) {
 	errs, hangsUp := make([]error, len(addrs)), make([]bool, len(addrs))
 	var wg sync.WaitGroup
 	for i, addr := range addrs {
@@ -120,7 +123,7 @@ func (s *seeker) try(ctx context.Context, addrs []string, alone bool) {
 			wg.Go(func() {
 				began := time.Now()
 				_, errs[i] = s.c.ml.Join([]string{addr})
-				if silent := time.Since(began) >= s.c.timeout; errs[i] != nil && alone && !silent {
+				if silent := time.Since(began) >= s.c.timeout; errs[i] != nil && !s.met && !silent {
 					hangsUp[i] = s.c.hangsUp(ctx, addr)
 				}
 			})
@@ -141,17 +144,19 @@ func (s *seeker) try(ctx context.Context, addrs []string, alone bool) {
 			if !slices.Contains(sd.addrs, addr) {
 				continue
 			}
-			if sd.strange++; !hangsUp[i] {
-				sd.strange = 0
-			}
-			switch {
-			case errs[i] == nil:
+			if errs[i] == nil {
 				sd.failing = false
-			case sd.strange == strangeFor:
-				s.c.stranger(sd.hostport)
-			default:
+			} else {
 				sd.fails(s.c, errs[i])
 			}
+		}
+	}
+	for _, sd := range s.seeds {
+		if sd.strange++; !sd.silenced(addrs, hangsUp) {
+			sd.strange = 0
+		}
+		if sd.strange == strangeFor {
+			s.c.stranger(sd.hostport)
 		}
 	}
 	for addr, at := range s.joined {
@@ -168,6 +173,22 @@ func (sd *seed) fails(c *Cluster, err error) {
 	}
 	sd.failing = true
 	c.log.Info().Str("join", sd.hostport).Err(err).Msg("seed does not answer, will be tried again")
+}
+
+// silenced reports whether addresses of the seed were tried in this round, and all of
+// them hang up. Of addrs, which were tried, does says who does. One that is a
+// member already, as this one may be, was not tried.
+func (sd *seed) silenced(addrs []string, does []bool) (all bool) {
+	for i, addr := range addrs {
+		switch {
+		case !slices.Contains(sd.addrs, addr):
+		case !does[i]:
+			return false
+		default:
+			all = true
+		}
+	}
+	return all
 }
 
 // hangsUp reports whether somebody takes connections at addr, and ends them when

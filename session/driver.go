@@ -199,11 +199,12 @@ func (m *Manager) perform(e *entry, a *owner.Action, in *inbound) {
 
 // recovered notes how a recovery in the background has ended. If others reach a
 // primary that is silent here, it is for them to say what becomes of the session,
-// and this member looks again after a while. e.mu must be held.
+// and this member looks again after a while; of a primary that drains, and is there,
+// in the next round. e.mu must be held.
 func (m *Manager) recovered(e *entry, res *owner.Result) {
 	m.release(e)
 	p := e.machine.Record().Primary
-	if e.role != secondary || res.Outcome != owner.NotExecuted || p.IsZero() || m.isGone(p) {
+	if e.role != secondary || res.Outcome != owner.NotExecuted || p.IsZero() || m.isGone(p) || m.leaves(p) && !m.isLost(p) {
 		return
 	}
 	if l := m.links.find(p); l != nil && l.lookAgain(m.uptime()) {

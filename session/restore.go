@@ -56,6 +56,9 @@ const (
 	// againIn is when sessions that still lack a copy are looked at again.
 	againIn = time.Second
 
+	// starvedFor is how long rounds may be put off by what is noticed meanwhile.
+	starvedFor = 3 * againIn
+
 	// maxNoticed bounds the sessions that are remembered one by one; more are
 	// found by looking at all.
 	maxNoticed = 1024
@@ -299,6 +302,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (r *restorer) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	rested := time.Now() // when the last round was, or nobody waited for one
 	for {
 		late := false
 		select {
@@ -307,9 +311,13 @@ func (r *restorer) run(ctx context.Context) {
 		case <-timer.C:
 			late = true
 		case <-r.wakeup:
+			late = time.Since(rested) >= starvedFor
 		}
 		r.review(ctx, late)
 		lacking := r.m.stats.lacking.Load() > 0 && r.m.helpful()
+		if late || !lacking {
+			rested = time.Now()
+		}
 		now, next := r.newcomers()
 		if lacking || len(now) > 0 {
 			next = againIn

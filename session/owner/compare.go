@@ -107,7 +107,8 @@ func (s *step) exhume() {
 }
 
 // unearth has what waits for the acknowledgements of a tombstone that is no more
-// begin anew, or, if its handler has run, see what became of the session.
+// begin anew, or, if its handler has run, here or elsewhere, see what became of the
+// session.
 func (s *step) unearth() {
 	if s.m.live != nil {
 		s.m.live.unburied = nil
@@ -115,7 +116,7 @@ func (s *step) unearth() {
 	for o := s.m.ops; o != nil; o = o.next {
 		switch {
 		case o.phase != burying:
-		case o.executed:
+		case o.executed, o.role == forwarded: // the second has nothing to look for, nor a handler
 			o.phase = unsettled
 		default:
 			o.phase = joined
