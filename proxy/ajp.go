@@ -31,6 +31,7 @@ type forward struct {
 	over   bool   // the member has got all of it
 	surely int    // how often it has asked since
 
+	invites  bool         // the client waits for "100 Continue", and has not got it in this attempt
 	unasked  int          // bytes of the first piece that are still to be sent
 	granted  int64        // packets that the pump was to send; the exchange's
 	answered atomic.Int64 // packets that it has sent
@@ -55,6 +56,7 @@ func (x *exchange) forward(size int) ([]byte, error) {
 	w := &x.ajp
 	w.at, w.run, w.left, w.over, w.surely, w.unasked, w.granted = x.bodyAt, 0, nil, false, 0, 0, 0
 	w.answered.Store(0)
+	w.invites = x.req.ExpectContinue && x.read == 0 && !x.pump.ended.Load() // the pump does not run yet
 	if len(w.buf) < size {
 		w.free(x.p.bufs)
 		if w.buf = x.p.bufs.Get(); len(w.buf) < 2*size {
@@ -209,20 +211,23 @@ func (x *exchange) forwardAttributes() {
 const unknownPort = "0"
 
 // clientTLS is what is known of the client's TLS: nothing, if it came to a trusted
-// proxy before us.
+// proxy before us, whose own certificate is not its client's, also if it does not say
+// who that is.
 func (x *exchange) clientTLS() *tlsFacts {
-	if x.origin.used > 0 {
+	if x.origin.trusted {
 		return nil
 	}
 	return x.from.tlsFacts()
 }
 
 // continues lets a client that waits for that send its body: over AJP13 a member
-// cannot say so itself.
+// cannot say so itself. Once the client has a reply it is too late for that, and x.rep
+// is in use: a member may answer first and ask for the body then.
 func (x *exchange) continues() error {
-	if !x.req.ExpectContinue || x.read > 0 || x.pump.ended.Load() {
+	if !x.ajp.invites || x.begun {
 		return nil
 	}
+	x.ajp.invites = false
 	x.rep.Reset()
 	x.rep.Status, x.rep.Reason = http.StatusContinue, []byte("Continue")
 	return x.out.interim(&x.rep)

@@ -437,6 +437,40 @@ func TestContinueAJP(t *testing.T) {
 	}
 }
 
+// A member may answer first and ask for the body then, of a client that waits for
+// 100 Continue: once the reply has begun nothing can come before it.
+func TestAnswersBeforeItAsks(t *testing.T) {
+	play(t, func(s *script) {
+		if !s.request() {
+			return
+		}
+		s.say(4, 0, 200, 0, 0, 0, 0, 0)
+		s.say(3, 0, 3, 'o', 'n', 'e', 0)
+		s.say(3, 0, 0, 0)
+		time.Sleep(time.Second)
+		s.askFor(4)
+		if b := s.hear("the body", 6); string(b[2:]) != "body" {
+			t.Errorf("the body is %q", b)
+		}
+		s.say(3, 0, 3, 't', 'w', 'o', 0)
+		s.say(5, 1)
+	}, func(w *world) {
+		c := w.raw()
+		c.say("POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n")
+		head, err := c.r.ReadString('\n')
+		if err != nil || head != "HTTP/1.1 200 OK\r\n" {
+			t.Fatalf("%q, %v; want the reply", head, err)
+		}
+		time.Sleep(2 * time.Second) // that is how long it waits for more
+		c.say("4\r\nbody\r\n0\r\n\r\n")
+		rest, err := io.ReadAll(c.r)
+		if err != nil || strings.Contains(string(rest), "100") || !strings.Contains(string(rest), "one") || !strings.Contains(string(rest), "two") {
+			t.Errorf("%q, %v", rest, err)
+		}
+		_ = c.Close()
+	})
+}
+
 // A request goes from a member over one protocol to one over the other, with its
 // body (mod_jk.md 4.5).
 func TestMixedProtocols(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -20,8 +21,8 @@ import (
 // What is set holds until the proxy ends, or reads a file that asks for another value
 // than before.
 func (p *Proxy) Apply(ch status.Change) error {
-	p.changing.Lock()
-	defer p.changing.Unlock()
+	p.gossip.mu.Lock() // nothing moves, and no file is taken over meanwhile
+	defer p.gossip.mu.Unlock()
 	l := p.table.Load().worker(ch.Worker)
 	if l == nil {
 		return fmt.Errorf("%w %q", status.ErrNoWorker, ch.Worker)
@@ -122,7 +123,7 @@ func (e *edit) apply(p *Proxy) error {
 		e.l.tuning.Store(&e.tuning)
 		return nil
 	}
-	if e.anew {
+	if e.anew && (e.address != e.m.endpoint().Address() || !reflect.DeepEqual(&e.reached, e.m.settings())) {
 		n, err := p.newEndpoint(&e.reached, e.address)
 		if err != nil {
 			return err

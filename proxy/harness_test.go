@@ -71,6 +71,7 @@ type options struct {
 	members []string // "a", "b", "c" if nil
 	lines   string   // further lines of workers.properties
 	rules   string   // uriworkermap.properties; none if empty
+	hosts   []string // that have rules of their own there
 	query   bool     // the access log has queries
 	config  func(*proxy.Config)
 	serve   map[string]handler // by member; see [counter]
@@ -145,7 +146,7 @@ func newWorld(t *testing.T, http2 bool, o options) *world {
 		Log: zerolog.New(w.log), Access: w.accessLog,
 	}
 	if o.rules != "" {
-		cfg.URIMap = parseRules(t, o.rules)
+		cfg.URIMap = parseRules(t, o.rules, o.hosts...)
 	}
 	if o.config != nil {
 		o.config(&cfg)
@@ -187,9 +188,9 @@ func parseWorkers(tb testing.TB, text string) *worker.File {
 }
 
 // parseRules reads rules that must have no errors.
-func parseRules(tb testing.TB, text string) *urimap.Map {
+func parseRules(tb testing.TB, text string, hosts ...string) *urimap.Map {
 	tb.Helper()
-	m, err := urimap.Parse("uriworkermap.properties", strings.NewReader(text), urimap.Config{})
+	m, err := urimap.Parse("uriworkermap.properties", strings.NewReader(text), urimap.Config{Hosts: hosts})
 	if err != nil {
 		tb.Fatal(err)
 	}

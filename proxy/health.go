@@ -62,8 +62,8 @@ const relapse = time.Minute
 // ail tells all lbs of m that it has not answered a probe.
 func (p *Proxy) ail(m *member) {
 	for _, l := range p.table.Load().workers {
-		if l.find(m.route) == m {
-			l.balancer.Ail(m.route)
+		if route := l.routeOf(m); route != "" {
+			l.balancer.Ail(route)
 		}
 	}
 }
@@ -73,10 +73,11 @@ func (p *Proxy) ail(m *member) {
 func (p *Proxy) heal(m *member) bool {
 	tried := false // by a request, which then tells how m fares
 	for _, l := range p.table.Load().workers {
-		if l.find(m.route) != m {
+		route := l.routeOf(m) // an operator may have changed it
+		if route == "" {
 			continue
 		}
-		l.balancer.Heal(m.route)
+		l.balancer.Heal(route)
 		switch l.state(m) {
 		case balance.StateError:
 			return false

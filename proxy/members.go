@@ -54,7 +54,7 @@ type Member struct {
 
 // gossip is what [Proxy.SetMembers] was last told.
 type gossip struct {
-	mu      sync.Mutex // guards what follows; held while members are compared, never across I/O
+	mu      sync.Mutex // guards what follows; held while members are compared, changed by an operator, or replaced by a reload; never across I/O
 	known   map[string]Member
 	changed chan struct{} // closed, and replaced, when known is; nil before the first
 }

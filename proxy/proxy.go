@@ -70,8 +70,6 @@ type Proxy struct {
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
 
-	changing sync.Mutex // held while an operator changes something; no request waits for it
-
 	mu    sync.Mutex // guards what follows; held for a few instructions
 	idle  []*exchange
 	ended bool // by Close: no task begins

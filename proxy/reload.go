@@ -63,6 +63,11 @@ func (p *Proxy) Reload(file *worker.File, uris *urimap.Map) (Change, error) {
 		}
 	}
 	p.presentAgain(all, now)
+	for m := range now {
+		if p.inError(m) {
+			p.look(m) // nobody does yet, if it has taken another one's place
+		}
+	}
 	return c, nil
 }
 

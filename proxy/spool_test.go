@@ -369,6 +369,7 @@ func TestSpoolUnreadable(t *testing.T) {
 			return file, err
 		})
 		w.members["a"].handler = reading(1<<40, func(m *fake, c *memberConn, r *http.Request) bool {
+			synctest.Wait() // until the last piece is kept, too
 			if err := file.Truncate(1000); err != nil {
 				t.Error(err)
 			}

@@ -19,7 +19,7 @@ func (x *exchange) serveStatus() (bool, failure) {
 	if len(t.statuses) == 0 || t.uris == nil {
 		return false, failNone
 	}
-	match, ok := t.uris.Match(x.req.Path, &x.normal)
+	match, ok := t.uris.For(x.req.Host).Match(x.req.Path, &x.normal)
 	if !ok || t.rules[match.Rule].status == nil {
 		return false, failNone
 	}

@@ -14,7 +14,7 @@ import (
 func withStatus(t *testing.T, o options, f func(t *testing.T, w *world)) {
 	t.Helper()
 	o.lines += "worker.list=jk\nworker.jk.type=status\nworker.jk.prefix=w\nsecret.word=hidden\n"
-	o.rules = "/jk=jk\n!/static/*=*\n/app/*=lb;reply_timeout=9000;fail_on_status=503 -404;disabled=b\n/*=lb\n"
+	o.rules += "/jk=jk\n!/static/*=*\n/app/*=lb;reply_timeout=9000;fail_on_status=503 -404;disabled=b\n/*=lb\n"
 	var w *world
 	o.config = func(cfg *proxy.Config) {
 		cfg.Status = func(s *worker.Status) (http.Handler, error) {
@@ -104,6 +104,23 @@ func TestStatusWorker(t *testing.T) {
 		}
 		if c := w.proxy.Counts(); c.Requests != 6 || c.Failed != 0 {
 			t.Errorf("Counts = %+v, want 6 requests and no failure", c)
+		}
+	})
+}
+
+// TestStatusWorkerOfAHost: a host that has rules of its own has no others, of status
+// workers neither.
+func TestStatusWorkerOfAHost(t *testing.T) {
+	withStatus(t, options{members: []string{"a"}, hosts: []string{"shop.test", "admin.test"}, rules: "/shop.test/*=lb\n/admin.test/jk=jk\n"}, func(t *testing.T, w *world) {
+		for host, own := range map[string]bool{"": true, "shop.test": false, "admin.test": true} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+proxyAddr+"/jk?mime=txt", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = host
+			if a, err := w.send(r); err != nil || strings.Contains(a.body, "Action finished") != own {
+				t.Errorf("%q: %d %.40q, %v; want the status worker's: %v", host, a.status, a.body, err, own)
+			}
 		}
 	})
 }

@@ -9,8 +9,7 @@ type drain struct {
 	over  bool                 // Config.DrainDeadline has passed
 	seen  map[uint64]time.Time // by hash, when last; at most maxSeen
 
-	counted time.Time // when left was
-	left    int
+	counted time.Time // when those were last forgotten that are over
 }
 
 // maxSeen bounds the sessions of a member that drains which are told apart.
@@ -53,16 +52,16 @@ func (d *drain) note(key []byte, now time.Time) {
 // count returns how many sessions have been served within idle, and forgets the
 // others.
 func (d *drain) count(idle time.Duration, now time.Time) int {
-	if d.left == len(d.seen) && now.Sub(d.counted) < recount {
-		return d.left
+	if now.Sub(d.counted) < recount {
+		return len(d.seen) // with those that are new since
 	}
 	for h, last := range d.seen {
 		if now.Sub(last) >= idle {
 			delete(d.seen, h)
 		}
 	}
-	d.left, d.counted = len(d.seen), now
-	return d.left
+	d.counted = now
+	return len(d.seen)
 }
 
 // DrainIdle returns Config.DrainIdle.

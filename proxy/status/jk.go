@@ -253,21 +253,22 @@ func (c *call) find() *refusal {
 // balances reports whether w is of type lb.
 func (w *Worker) balances() bool { return w.Type == "lb" }
 
-// glob reports whether s is what pattern says, where '*' is any text.
+// glob reports whether s is what pattern says, where '*' is any text. What stands
+// between two of them is looked for once, so that no pattern takes long: anybody may
+// send one.
 func glob(pattern, s string) bool {
-	first, rest, more := strings.Cut(pattern, "*")
-	s, ok := strings.CutPrefix(s, first)
+	part, rest, more := strings.Cut(pattern, "*")
+	s, ok := strings.CutPrefix(s, part)
 	if !ok || !more {
 		return ok && s == ""
 	}
 	for {
-		if glob(rest, s) {
-			return true
+		if part, rest, more = strings.Cut(rest, "*"); !more {
+			return strings.HasSuffix(s, part)
 		}
-		if s == "" {
+		if _, s, ok = strings.Cut(s, part); !ok {
 			return false
 		}
-		s = s[1:]
 	}
 }
 

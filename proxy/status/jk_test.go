@@ -456,3 +456,32 @@ func TestPageOfJK(t *testing.T) {
 		t.Errorf("%d columns, %d cells; want 24", len(table.Heads), len(table.Rows[0].Cells))
 	}
 }
+
+// A pattern of names is anybody's: however many stars it has, it does not take long.
+func TestGlob(t *testing.T) {
+	for _, tt := range []struct {
+		pattern, s string
+		want       bool
+	}{
+		{"", "", true},
+		{"", "a", false},
+		{"a", "a", true},
+		{"a", "ab", false},
+		{"*", "", true},
+		{"*", "abc", true},
+		{"a*", "a", true},
+		{"a*a", "a", false},
+		{"a*a", "aa", true},
+		{"*b*", "abc", true},
+		{"*b", "abcb", true},
+		{"a*b*c", "abbc", true},
+		{"a*b*c", "acb", false},
+		{"a**c", "abc", true},
+		{strings.Repeat("*", 2000) + "~", strings.Repeat("a", 100), false},
+		{strings.Repeat("*a", 50) + "~", strings.Repeat("a", 100), false},
+	} {
+		if got := glob(tt.pattern, tt.s); got != tt.want {
+			t.Errorf("glob(%.20q, %.20q) = %v, want %v", tt.pattern, tt.s, got, tt.want)
+		}
+	}
+}
