@@ -32,3 +32,20 @@ func TestForwardToTombstoneThatIsNoMore(t *testing.T) {
 		t.Errorf("answered %v, busy %v: %+v", answered, m.Busy(), out)
 	}
 }
+
+// An id that is to end whatever happens ends in all branches, also where the session
+// has ended by itself before.
+func TestInvalidationAfterExpiry(t *testing.T) {
+	v := &still{self: Member{"a", 1}, other: Member{"b", 2}}
+	m := &Machine{}
+	v.begin(t, m, 10)
+	m.Step(v, &Event{Kind: Expire}, nil)
+	m.Step(v, &Event{Kind: Expire}, nil)
+	if r := m.Record(); !r.Expired() {
+		t.Fatalf("it has not ended by itself: %+v", r.Header)
+	}
+	m.Step(v, &Event{Kind: Expire, Invalidate: true}, nil)
+	if r := m.Record(); !r.Dead || r.Expired() {
+		t.Errorf("%+v, want the tombstone of an invalidation", r.Header)
+	}
+}
