@@ -65,8 +65,14 @@ func (m *Manager) step(e *entry, ev *owner.Event, in *inbound) {
 	w.env.reset(m, e.id)
 	w.actions = e.machine.Step(&w.env, ev, w.actions[:0])
 	m.note(e)
+	var limited owner.Tag // that of a question whose wait is bounded already: it may go to many
 	for i := range w.actions {
-		m.perform(e, &w.actions[i], in)
+		a := &w.actions[i]
+		m.perform(e, a, in)
+		if msg := &a.Message; a.Kind == owner.Send && msg.Tag != limited && waitedFor(msg.Kind) {
+			limited = msg.Tag
+			m.limitWait(e.id, limited)
+		}
 	}
 	clear(w.actions)
 	m.works.Put(w)
@@ -239,11 +245,6 @@ func (m *Manager) transmit(id string, to owner.Member, msg *owner.Message, in *i
 	if l == nil {
 		return
 	}
-	switch msg.Kind {
-	case owner.Take, owner.Ask, owner.Forward:
-		m.limitWait(id, msg)
-	default: // answered at once, or never
-	}
 	m.write(l.version(), id, msg, func(data []byte) {
 		m.stats.sent.Add(uint64(len(data)))
 		l.send(msg.Kind, data)
@@ -269,11 +270,15 @@ func (m *Manager) write(version uint8, id string, msg *owner.Message, send func(
 // and for each copy that falls silent meanwhile it does so again.
 const answerSteps = 10
 
-// limitWait bounds the time for which a question that need not be answered at
-// once is waited for (G8): somebody who answers heartbeats and nothing else would
-// keep a request for ever.
-func (m *Manager) limitWait(id string, msg *owner.Message) {
-	tag := msg.Tag
+// waitedFor reports whether a message is a question that need not be answered at
+// once.
+func waitedFor(k owner.MessageKind) bool {
+	return k == owner.Take || k == owner.Ask || k == owner.Forward
+}
+
+// limitWait bounds the time for which a question is waited for (G8): somebody who
+// answers heartbeats and nothing else would keep a request for ever.
+func (m *Manager) limitWait(id string, tag owner.Tag) {
 	m.timers.after(id, m.exclusiveWait+answerSteps*m.ackTimeout, func(e *entry) {
 		m.step(e, &owner.Event{Kind: owner.Unanswered, Message: &owner.Message{Tag: tag}}, nil)
 	})

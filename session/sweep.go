@@ -13,9 +13,9 @@ const (
 	sweepStep  = 256
 	sweepPause = time.Millisecond
 
-	// sweepEnds is how many sessions one step ends at most: each is told to all
-	// members, and a request whose change waits behind them at one of these waits
-	// for all. With 64 the sweep kept both processors of `make million` busy, and
+	// sweepEnds is after how many ended sessions a step stops, at the end of a
+	// batch: each is told to all members, and a request whose change waits behind
+	// them at one of these waits for all. With 64 the sweep kept both processors of `make million` busy, and
 	// the median of a request was four times what it is otherwise.
 	sweepEnds = 16
 )

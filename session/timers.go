@@ -23,8 +23,9 @@ type deadline struct {
 	do func(*entry)
 }
 
-// deadlines are a [heap.Interface], the next one first. There may be many: one
-// for each id that was renewed within the last minute.
+// deadlines are a [heap.Interface], the next one first. There may be many: one for
+// each id that was renewed within the last minute, and for each question that was
+// put within the time for which one is waited for.
 type deadlines []deadline
 
 func (d *deadlines) Len() int           { return len(*d) }
