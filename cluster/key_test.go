@@ -179,7 +179,8 @@ func TestLastOneGoesOn(t *testing.T) {
 		a = start("a", ipA, keyNew)
 		time.Sleep(time.Minute)
 		select {
-		case <-a.Duplicate():
+		case err := <-a.Duplicate():
+			t.Logf("it stops: %v", err)
 		default:
 			t.Error("who comes with another key goes on")
 		}

@@ -285,7 +285,7 @@ func (s *step) handle(ev *Event) {
 		s.finish(o)
 	case Expire:
 		switch {
-		case s.m.rec.Dead && !(ev.Invalidate && s.m.rec.Expired()): // that it has ended by itself is less (38)
+		case s.m.rec.Dead && (!ev.Invalidate || !s.m.rec.Expired()): // that it has ended by itself is less (38)
 		case ev.Invalidate:
 			s.bury(false)
 		default:
