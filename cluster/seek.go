@@ -25,7 +25,6 @@ type seeker struct {
 	seeds   []*seed
 	joined  map[string]time.Time // addresses that answered, and when
 	skipped int                  // lost addresses to begin after, in the next round
-	met     bool                 // somebody else was a member, if only for a while
 }
 
 // A seed is one element of Config.Join.
@@ -92,7 +91,6 @@ func (s *seeker) round(ctx context.Context) {
 		s.skipped += maxTries
 	}
 	slices.Sort(tries)
-	s.met = s.met || len(living) > 1 || len(lost) > 0
 	s.try(ctx, slices.Compact(tries))
 }
 
@@ -117,13 +115,14 @@ func (s *seeker) lookUp(ctx context.Context, sd *seed) {
 // and is the last, has all of the sessions: it goes on, whoever comes.
 func (s *seeker) try(ctx context.Context, addrs []string) {
 	errs, hangsUp := make([]error, len(addrs)), make([]bool, len(addrs))
+	met := s.c.view.met()
 	var wg sync.WaitGroup
 	for i, addr := range addrs {
 		if ctx.Err() == nil {
 			wg.Go(func() {
 				began := time.Now()
 				_, errs[i] = s.c.ml.Join([]string{addr})
-				if silent := time.Since(began) >= s.c.timeout; errs[i] != nil && !s.met && !silent {
+				if silent := time.Since(began) >= s.c.timeout; errs[i] != nil && !met && !silent {
 					hangsUp[i] = s.c.hangsUp(ctx, addr)
 				}
 			})

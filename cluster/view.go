@@ -42,6 +42,7 @@ type view struct {
 	lost     map[string]lostMember // by id: failed, and not known to be gone for good
 	departed map[string]reason     // by id
 	order    []string              // ids of departed, oldest first
+	forgot   bool                  // some of lost are no longer remembered
 	subs     map[chan struct{}]struct{}
 	changes  []change
 	missed   uint64        // changes that found no room
@@ -189,6 +190,7 @@ func (v *view) forget(n int) {
 	for i, id := range ids {
 		if i < n || time.Since(v.lost[id].since) > lostFor {
 			delete(v.lost, id)
+			v.forgot = true
 		}
 	}
 }
@@ -306,6 +308,13 @@ func (v *view) addresses() (living map[string]bool, lost []string) {
 	}
 	slices.Sort(lost)
 	return living, slices.Compact(lost)
+}
+
+// met reports whether there was ever another member, if only for a while.
+func (v *view) met() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.living) > 1 || len(v.lost) > 0 || len(v.departed) > 0 || v.forgot
 }
 
 // subscribe returns a channel that gets a token whenever something changed; it
