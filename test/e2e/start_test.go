@@ -51,9 +51,10 @@ func TestWrongStart(t *testing.T) {
 	}{
 		{"unknown directive", binaries.Proxy, serve(file("directive.properties", good+"worker.a.hots=x\n")), "directive.properties:7: "},
 		{"lb without members", binaries.Proxy, serve(file("empty.properties", "worker.list=lb\nworker.lb.type=lb\n")), "empty.properties:"},
-		{"lb names nobody", binaries.Proxy, serve(file("nobody.properties", good+"worker.lb.balance_workers=ghost\n")), "nobody.properties:7: "},
+		{"lb names itself", binaries.Proxy, serve(file("itself.properties", good+"worker.lb.balance_workers=lb\n")), "itself.properties:7: "},
 		{"wrong value in an http worker", binaries.Proxy, serve(file("value.properties", good+"worker.a.socket_timeout=soon\n")), "value.properties:7: "},
-		{"ajp13 worker", binaries.Proxy, serve(file("ajp.properties", "worker.list=w\nworker.w.type=ajp13\n")), "ajp.properties:2: "},
+		{"unknown type", binaries.Proxy, serve(file("type.properties", "worker.list=w\nworker.w.type=ajp15\n")), "type.properties:2: "},
+		{"no lb and no rules", binaries.Proxy, serve(file("single.properties", "worker.list=w\nworker.w.type=ajp13\n")), "single.properties: worker.list: "},
 		{"workers file is not there", binaries.Proxy, serve(filepath.Join(dir, "none.properties")), "none.properties"},
 		{"unknown flag", binaries.Proxy, serve(file("good.properties", good), "--wrokers=x"), "--wrokers"},
 		{"unknown setting", binaries.Proxy, serve(file("good.properties", good), "--config", file("s.yaml", "admin: none\nlistne: x\n")), "s.yaml:2: "},
