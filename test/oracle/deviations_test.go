@@ -219,8 +219,7 @@ var deviations = []deviation{{
 	parts:   true,
 	excuses: func(x *exchange, _ difference) bool {
 		jk, ours := x.jk.order(), x.ours.order()
-		kept := len(x.request.body) > smallestPacket-6 || x.request.chunked
-		return kept && len(ours) > len(jk) && len(jk) > 0 && ours[0] == jk[0]
+		return x.kept() && len(ours) > len(jk) && len(jk) > 0 && ours[0] == jk[0]
 	},
 }, {
 	name:    "a body goes on as it comes",
@@ -520,6 +519,32 @@ func (x *exchange) inCookie(member string) bool {
 	})
 }
 
+// byCookie reports whether a member got the request because of a cookie, while mod_jk
+// saw an id in the path alone, which does not name it, and so chose by value. That
+// may be the same member, but the next choice by value begins behind it there only.
+func (x *exchange) byCookie() bool {
+	path, _, _ := strings.Cut(x.request.target, "?")
+	_, id, found := strings.Cut(path, x.path+"=")
+	id, _, _ = strings.Cut(id, "/")
+	id, _, _ = strings.Cut(id, ";")
+	_, route, _ := strings.Cut(id, ".")
+	return found && slices.ContainsFunc(x.ours.order(), func(member string) bool {
+		return x.inCookie(member) && route != cmp.Or(x.value(member, "route"), member)
+	})
+}
+
+// kept reports whether we keep the body for another member where mod_jk may not.
+func (x *exchange) kept() bool {
+	return len(x.request.body) > smallestPacket-6 || x.request.chunked
+}
+
+// triedUnseen reports whether we may have tried another member after one that had
+// got a body that is kept: one that fails before it gets a request shows nowhere, but
+// is in error for the next step.
+func (x *exchange) triedUnseen() bool {
+	return x.kept() && x.last() != "" && x.ours.reply.by() == "" && (x.acting(pingings...) || x.acting(refused, dropped))
+}
+
 // tie reports whether mod_jk's order does not say which of two rules is first.
 func (x *exchange) tie() bool {
 	path, _, _ := strings.Cut(x.request.target, "?")
@@ -546,9 +571,11 @@ func (x *exchange) tie() bool {
 
 // uncertain reports whether members may be in different states after this step
 // although nothing else differed: mod_jk takes some nonsense for the death of a
-// member, and a reset for a reply time-out, of which it tolerates a number.
+// member, and a reset for a reply time-out, of which it tolerates a number; and two
+// deviations need not show in the step itself, a dead id in the URL and a body that
+// was kept.
 func (x *exchange) uncertain() bool {
-	return slices.ContainsFunc(x.ours.order(), func(name string) bool {
+	return x.byCookie() || x.triedUnseen() || slices.ContainsFunc(x.ours.order(), func(name string) bool {
 		tolerant := x.value("lb", "max_reply_timeouts")+x.value("lb2", "max_reply_timeouts") != ""
 		return slices.Contains(nonsense, x.acts[name].kind) || tolerant && slices.Contains(drops, x.acts[name].kind)
 	})
