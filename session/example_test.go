@@ -368,6 +368,42 @@ func ExamplePlacement() {
 	// session: no placement "random", want "hash" or "ring"
 }
 
+// The names of the modes are Tomcat's.
+func ExampleMode() {
+	m, err := session.ParseMode("fastasyncqueue")
+	fmt.Println(m, err, m == session.FastAsyncQueue)
+	_, err = session.ParseMode("fast")
+	fmt.Println(err)
+	// Output:
+	// fastasyncqueue <nil> true
+	// replication mode "fast": want one of ["synchronous" "asynchronous" "pooled" "fastasyncqueue"]
+}
+
+// Kinds have the names that logs and metrics use.
+func ExampleEventKind() {
+	fmt.Println(session.EventCreated, session.EventPromoted, session.EventExpired, session.EventLost)
+	// Output: created promoted expired lost
+}
+
+// A program without gossip can be its own Cluster, here one of a single member.
+func ExampleCluster() {
+	var c session.Cluster = alone{}
+	fmt.Println(c.Self().Name, len(c.Members()), c.Gone("b#1"))
+	// Output: a 1 false
+}
+
+// alone is a membership of one.
+type alone struct{}
+
+func (alone) Self() cluster.Member        { return cluster.Member{Name: "a", Boot: 1} }
+func (a alone) Members() []cluster.Member { return []cluster.Member{a.Self()} }
+func (alone) Gone(string) bool            { return false }
+func (alone) SetState(cluster.State)      {}
+
+func (alone) Subscribe() (changed <-chan struct{}, stop func()) {
+	return make(chan struct{}, 1), func() {}
+}
+
 // fetchAll is browse without a word.
 func fetchAll(url string, paths ...string) {
 	jar, err := cookiejar.New(nil)
