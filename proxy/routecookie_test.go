@@ -9,7 +9,7 @@ import (
 	"github.com/understudy-lb/understudy/proxy"
 )
 
-// mod_jk.md 3.11: a client without a session here gets the route of the member that
+// mod_jk.md 3.11 [T]: a client without a session here gets the route of the member that
 // served it, exactly once, also after a failover.
 func TestRouteCookie(t *testing.T) {
 	serve := func(m *fake, c *memberConn, r *http.Request) bool {
@@ -89,6 +89,7 @@ func TestRouteCookieErrors(t *testing.T) {
 }
 
 // The cookie is Secure if the client came over TLS, also to a proxy in front.
+// It is set with one member as well, where mod_jk sets none (mod_jk.md 3.6 [T]).
 func TestRouteCookieIsSecure(t *testing.T) {
 	o := options{members: []string{"a"}, lines: "worker.lb.set_session_cookie=1\n", config: func(c *proxy.Config) {
 		c.TrustedNetworks = []netip.Prefix{netip.MustParsePrefix("10.0.2.0/24")}

@@ -87,21 +87,21 @@ func TestRules(t *testing.T) {
 			`1: /a: '\' at the end is a part of the value; there are no continued lines`,
 		},
 	}, {
-		name: "a pattern again (D38): the last counts",
+		name: "a pattern again (D38, 5.1 [T]): the last counts",
 		text: "/app/*=w1\n/app/*=w2\n",
 		want: []string{"/app/*=w2"},
 		problems: []string{
 			"2: /app/*: set again, line 1 has no effect any more",
 		},
 	}, {
-		name: "a pattern again in other words: both rules exist",
+		name: "a pattern again in other words (5.1 [T]): both rules exist",
 		text: "/app|/*=w1\n/app/*=w2\n",
 		want: []string{"/app/*=w1", "/app/*=w2", "/app=w1"},
 		problems: []string{
 			"2: /app/*: /app/* has no effect, because uriworkermap.properties:1: /app|/* has the same pattern and comes first",
 		},
 	}, {
-		name: "variables",
+		name: "variables (5.1 [T])",
 		text: "lb=w1\n/a=$(lb);reply_timeout=$(T)\n/b=$(no)\n/c=$(/a)\n/d=$(later)\nlater=x\n",
 		want: []string{"/a=w1;reply_timeout=7000", "/b=$(no)", "/c=w1;reply_timeout=7000", "/d=$(later)"},
 		problems: []string{
@@ -125,7 +125,7 @@ func TestRules(t *testing.T) {
 			"1: -/a: '-' disables this rule only; uriworkermap.properties:2: /a|/b has the same pattern and is in force",
 		},
 	}, {
-		name: "patterns without '/' at their start",
+		name: "patterns without '/' at their start (5.2 [T])",
 		text: "*.jsp=w\n!*.html=*\napp/*=w\n?x=w\n|/x=w\n-*|y=w\n",
 		want: []string{"!/*.html=*", "/*.jsp=w", "-/*y=w", "/x=w", "-/*=w"},
 		problems: []string{
@@ -141,7 +141,7 @@ func TestRules(t *testing.T) {
 		text: "-!/a|/*=w\n/b|/*=w;sticky_ignore=1\n",
 		want: []string{"-!/a/*=w", "/b/*=w;sticky_ignore=1", "-!/a=w", "/b=w;sticky_ignore=1"},
 	}, {
-		name: "blanks around ';'",
+		name: "blanks around ';' (5.6 [T])",
 		text: "/x=w ; reply_timeout=1000\n",
 		want: []string{"/x=w;reply_timeout=1000"},
 		problems: []string{
@@ -206,7 +206,7 @@ func TestRules(t *testing.T) {
 			`1: -/a: disabled: member "c" is named again; of active, disabled and stopped the last counts`,
 		},
 	}, {
-		name: "session_path keeps its ';'",
+		name: "session_path keeps its ';' (5.6 [T])",
 		text: "-/a=w;session_path=;sid;sticky_ignore=1\n-/b=w;session_path=;sticky_ignore=1\n-/c=w;session_path=sid\n-/d=w;session_path=\n",
 		want: []string{"-/a=w;sticky_ignore=1;session_path=;sid", "-/b=w;sticky_ignore=1", "-/c=w;session_path=sid", "-/d=w"},
 		problems: []string{

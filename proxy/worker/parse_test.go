@@ -402,6 +402,7 @@ func TestIntegers(t *testing.T) {
 	}
 }
 
+// TestBooleans checks mod_jk.md 1.5; [T] is "disabled", which is the default.
 func TestBooleans(t *testing.T) {
 	for value, want := range map[string]bool{
 		"1": true, "on": true, "true": true, "True": true, "yes": true, "Y": true, "tomorrow": true,

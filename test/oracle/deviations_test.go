@@ -643,6 +643,8 @@ var unseen = map[string]string{
 	"`method`":                      "the files are a real mod_jk's",
 	"load values in `method=B`":     "nothing is reset",
 	"`sticky_session_force`, `red":  "sessions of our own nodes",
+	"`recovery_options` with 1, 8":  "the files have not all three",
+	"a plain session id with":       "no id has a route behind its second dot, an escape, a list or another beside it in the path",
 	"a cookie after bare":           "no client sends it, nor does this one",
 	"`Upgrade`":                     "no request has it",
 	"a status below 200":            "members send none",
