@@ -49,6 +49,52 @@ type bill struct {
 
 func route(i int) string { return fmt.Sprintf("m%d", i) }
 
+// Of a Tomcat among the members: a page that is N bytes at /N.
+const (
+	bytesJSP = `<%@ page session="false" trimDirectiveWhitespaces="true" contentType="text/plain" %><%
+byte[] b = new byte[Integer.parseInt(request.getRequestURI().substring(1))];
+response.setContentLength(b.length);
+response.getOutputStream().write(b);
+%>`
+	bytesXML = `<?xml version="1.0" encoding="UTF-8"?>
+<web-app xmlns="https://jakarta.ee/xml/ns/jakartaee" version="6.0">
+  <servlet><servlet-name>bytes</servlet-name><jsp-file>/bytes.jsp</jsp-file></servlet>
+  <servlet-mapping><servlet-name>bytes</servlet-name><url-pattern>/</url-pattern></servlet-mapping>
+</web-app>
+`
+	bytesServer = `<Server port="%d" shutdown="SHUTDOWN">
+  <Service name="Catalina">
+    <Connector address="127.0.0.1" port="%s" protocol="HTTP/1.1" maxKeepAliveRequests="-1" maxThreads="200" connectionTimeout="60000"/>
+    <Connector address="127.0.0.1" port="%s" protocol="AJP/1.3" secretRequired="false" maxThreads="600"/>
+    <Engine name="Catalina" defaultHost="localhost" jvmRoute="%s">
+      <Host name="localhost" appBase="webapps" unpackWARs="false" autoDeploy="false"/>
+    </Engine>
+  </Service>
+</Server>
+`
+)
+
+// startTomcats starts n Tomcats as members, on the cores of the load.
+func (b *bill) startTomcats(ctx context.Context, n int) (*stage.Troupe, error) {
+	t, err := b.Troupe("members", false)
+	if err != nil {
+		return nil, err
+	}
+	for i := range n {
+		b.members, b.ajp = append(b.members, b.Addr()), append(b.ajp, b.Addr())
+		_, plain, _ := strings.Cut(b.members[i], ":")
+		_, packets, _ := strings.Cut(b.ajp[i], ":")
+		base := filepath.Join(t.Dir, route(i))
+		err = errors.Join(err,
+			stage.TomcatBase(base, fmt.Sprintf(bytesServer, b.Port(), plain, packets, route(i)), map[string]string{"WEB-INF/web.xml": bytesXML, "bytes.jsp": bytesJSP}),
+			t.Start(ctx, stage.TomcatEnv(base, "512m"), stage.Catalina(), "run"))
+	}
+	for _, addr := range b.members {
+		err = errors.Join(err, stage.Answers(ctx, "http://"+addr+"/1"))
+	}
+	return t, err
+}
+
 // startMembers starts n members, on the cores of the load.
 func (b *bill) startMembers(ctx context.Context, n int) (*stage.Troupe, error) {
 	bin, err := b.Build(ctx, "./peers/member")

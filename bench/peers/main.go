@@ -29,6 +29,7 @@ import (
 type options struct {
 	who     []string
 	ajp     bool
+	tomcat  bool
 	rounds  int
 	stretch time.Duration
 	idle    int
@@ -39,6 +40,7 @@ func main() {
 	var o options
 	who := flag.String("who", "", "contestants; all if empty")
 	flag.BoolVar(&o.ajp, "ajp", false, "members speak AJP13")
+	flag.BoolVar(&o.tomcat, "tomcat", false, "members are Tomcats, of Debian's package tomcat10")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds; the medians are reported")
 	flag.DurationVar(&o.stretch, "stretch", 2*time.Second, "length of one measurement")
 	flag.IntVar(&o.idle, "idle", 10_000, "idle connections of the measurement of memory; 0: none")
@@ -90,7 +92,11 @@ func run(ctx context.Context, o options) (err error) {
 	if b.proxy, err = st.Build(ctx, "../cmd/proxy"); err != nil {
 		return err
 	}
-	members, err := b.startMembers(ctx, 3)
+	start := b.startMembers
+	if o.tomcat {
+		start = b.startTomcats
+	}
+	members, err := start(ctx, 3)
 	if err != nil {
 		return err
 	}

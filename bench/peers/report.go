@@ -98,6 +98,9 @@ func (r *report) text(ctx context.Context) string {
 		[]string{"dpkg-query", "-W", "caddy"},
 		[]string{"dpkg-query", "-W", "apache2"},
 		[]string{"dpkg-query", "-W", "libapache2-mod-jk"}))
+	if r.opts.tomcat {
+		b.WriteString(stage.List([]string{"the members are Tomcats (" + stage.CatalinaHome + "), whose pages are a byte array"}))
+	}
 	for _, a := range r.absent {
 		b.WriteString(stage.List([]string{"not measured: " + a}))
 	}

@@ -146,11 +146,7 @@ func (s *bill) tomcats(ctx context.Context, c *contestant, m manager, n int) err
 		if err := m.base(base, http, s.Port(), members, i); err != nil {
 			return err
 		}
-		env := []string{
-			"CATALINA_HOME=" + catalinaHome, "CATALINA_BASE=" + base,
-			"CATALINA_OPTS=-Xmx" + s.heap + " -Djava.net.preferIPv4Stack=true -Djava.security.egd=file:/dev/urandom",
-		}
-		if err := c.Start(ctx, env, filepath.Join(catalinaHome, "bin", "catalina.sh"), "run"); err != nil {
+		if err := c.Start(ctx, stage.TomcatEnv(base, s.heap), stage.Catalina(), "run"); err != nil {
 			return err
 		}
 	}
@@ -161,7 +157,7 @@ func (s *bill) tomcats(ctx context.Context, c *contestant, m manager, n int) err
 func missing(name string) string {
 	switch {
 	case strings.HasPrefix(name, "tomcat"):
-		if _, err := os.Stat(catalinaHome); err != nil {
+		if _, err := os.Stat(stage.CatalinaHome); err != nil {
 			return "Debian's package tomcat10"
 		}
 		if _, err := exec.LookPath("java"); err != nil {

@@ -2,13 +2,10 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-)
 
-// Where Debian's package tomcat10 puts the program.
-const catalinaHome = "/usr/share/tomcat10"
+	"github.com/understudy-lb/understudy/bench/stage"
+)
 
 // hitJSP does what the handler of the Go nodes does.
 const hitJSP = `<%@ page session="true" trimDirectiveWhitespaces="true" contentType="text/plain" %><%
@@ -77,40 +74,13 @@ func (m manager) base(dir string, httpPort, shutdownPort int, members []int, i i
   </Service>
 </Server>
 `, shutdownPort, httpPort, i, cluster)
-	files := map[string]string{
-		"conf/server.xml":              server,
-		"conf/web.xml":                 defaultWebXML,
-		"conf/logging.properties":      "handlers=java.util.logging.ConsoleHandler\n.handlers=java.util.logging.ConsoleHandler\njava.util.logging.ConsoleHandler.level=WARNING\n.level=WARNING\n",
-		"webapps/ROOT/WEB-INF/web.xml": fmt.Sprintf(webXML, distributable, mapping.String()),
-		"webapps/ROOT/hit.jsp":         hitJSP,
-		"webapps/ROOT/heap.jsp":        heapJSP,
-		"webapps/ROOT/ready.jsp":       readyJSP,
-	}
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			return err
-		}
-	}
-	for _, d := range []string{"logs", "temp", "work"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			return err
-		}
-	}
-	return nil
+	return stage.TomcatBase(dir, server, map[string]string{
+		"WEB-INF/web.xml": fmt.Sprintf(webXML, distributable, mapping.String()),
+		"hit.jsp":         hitJSP,
+		"heap.jsp":        heapJSP,
+		"ready.jsp":       readyJSP,
+	})
 }
-
-// defaultWebXML is as much of conf/web.xml as JSP pages need.
-const defaultWebXML = `<?xml version="1.0" encoding="UTF-8"?>
-<web-app xmlns="https://jakarta.ee/xml/ns/jakartaee" version="6.0">
-  <servlet><servlet-name>jsp</servlet-name><servlet-class>org.apache.jasper.servlet.JspServlet</servlet-class>
-    <init-param><param-name>development</param-name><param-value>false</param-value></init-param><load-on-startup>3</load-on-startup></servlet>
-  <servlet-mapping><servlet-name>jsp</servlet-name><url-pattern>*.jsp</url-pattern></servlet-mapping>
-</web-app>
-`
 
 // cluster is the element with static members: no multicast leaves the machine.
 func (m manager) cluster(members []int, i int) string {
