@@ -61,6 +61,10 @@ func Hold(t testing.TB, p *Process, admin string, dial Dial) *Mark {
 	return m
 }
 
+// forgotten is how long a process may take to give back what it holds: a node
+// remembers a member that fell silent for a minute, and dials it meanwhile.
+const forgotten = 2 * Patience
+
 // Process is the process that the mark is of.
 func (m *Mark) Process() *Process { return m.p }
 
@@ -72,7 +76,7 @@ func (m *Mark) Returned(t testing.TB) {
 	ctx := context.WithoutCancel(t.Context()) // it is called by cleanups too
 	var h holding
 	var err error
-	for end := time.Now().Add(Patience); time.Now().Before(end); Sleep(ctx, between) {
+	for end := time.Now().Add(forgotten); time.Now().Before(end); Sleep(ctx, between) {
 		if !m.p.Running() {
 			return
 		}
@@ -88,7 +92,7 @@ func (m *Mark) Returned(t testing.TB) {
 		return
 	}
 	t.Errorf("%s holds %d goroutines and %d descriptors %v after the test, and held %d and %d before it; more of:\n%s%s",
-		m.p.Name, h.goroutines, h.descriptors, Patience, m.start.goroutines, m.start.descriptors,
+		m.p.Name, h.goroutines, h.descriptors, forgotten, m.start.goroutines, m.start.descriptors,
 		more(m.start.stacks, h.stacks), more(m.start.files, h.files))
 }
 
