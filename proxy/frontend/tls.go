@@ -268,7 +268,7 @@ func (t *TLS) ticket(s *secured) {
 	s.day.Store(day)
 }
 
-// A handshake fails in ways that are nobody's fault; errPlain is worth an answer.
+// errPlain is a handshake that is no TLS, but HTTP: it is answered in kind.
 var errPlain = errors.New("plain HTTP on a port for TLS")
 
 // plainReply tells a client that speaks HTTP without TLS what is wrong.
